@@ -1,0 +1,1 @@
+//! Delays that double, with half-interval jitter.

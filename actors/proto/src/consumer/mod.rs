@@ -1,0 +1,1 @@
+//! The consumer: one pure state machine. Inputs and `now` in, actions out.

@@ -1,0 +1,61 @@
+//! Opaque JSON, kept byte for byte.
+
+use std::fmt;
+use std::sync::Arc;
+
+use zeroize::Zeroize as _;
+
+/// Any JSON value of an application, exactly as it came: numbers such as `9007199254740993` and `1e400`,
+/// white space and escapes survive.
+///
+/// It never prints in `Debug`, since it may be business data, and its memory is wiped when the last
+/// clone is dropped. Cloning shares the text.
+#[derive(Clone)]
+pub struct RawJson(Arc<Wiped>);
+
+struct Wiped(String);
+
+impl Drop for Wiped {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl RawJson {
+    /// Keeps a text that the strict reader has already accepted as one JSON value.
+    pub(crate) fn from_checked(text: String) -> Self {
+        Self(Arc::new(Wiped(text)))
+    }
+
+    /// The JSON `null`.
+    #[must_use]
+    pub fn null() -> Self {
+        Self::from_checked("null".to_owned())
+    }
+
+    /// The value's bytes as they came.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0.0
+    }
+
+    /// Whether the value is `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        self.as_str() == "null"
+    }
+}
+
+impl PartialEq for RawJson {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for RawJson {}
+
+impl fmt::Debug for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{} bytes]", self.as_str().len())
+    }
+}

@@ -1,0 +1,1 @@
+//! The rules of a delivery on the server: ready, leased, lapsed, EXPIRED, confirmed.

@@ -1,0 +1,1 @@
+//! A seeded generator, so that the core draws without randomness of its own.

@@ -1,0 +1,1 @@
+//! The pure ends of one session: what may be sent, what may come, which reply belongs to which request.

@@ -1,0 +1,1 @@
+//! Which status may follow which.

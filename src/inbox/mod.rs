@@ -1,0 +1,1 @@
+//! The inbox: one transaction per event, in the receiver's own database.

@@ -1,0 +1,1 @@
+//! Operations and their typed outcomes.

@@ -1,0 +1,1 @@
+//! What the SQL parts share: pools, error classes, migrations.
