@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use zeroize::Zeroize as _;
 
+use super::Malformed;
+use super::scan::Scanner;
+
 /// Any JSON value of an application, exactly as it came: numbers such as `9007199254740993` and `1e400`,
 /// white space and escapes survive.
 ///
@@ -22,6 +25,19 @@ impl Drop for Wiped {
 }
 
 impl RawJson {
+    /// Reads a text that must be one JSON value; white space around it is dropped, the value itself kept
+    /// byte for byte. Lone surrogates in its strings (not in keys) are kept as well.
+    ///
+    /// # Errors
+    /// [`Malformed`] for a text that is not one strict JSON value, or is nested more than `depth` levels.
+    pub fn parse(text: &str, depth: usize) -> Result<Self, Malformed> {
+        let malformed = |flaw, at| Malformed { flaw, at, pointer: String::new() };
+        let mut scanner = Scanner::new(text, usize::MAX, depth).map_err(|flaw| malformed(flaw, 0))?;
+        let value = scanner.value().map_err(|flaw| malformed(flaw, scanner.at))?;
+        scanner.end().map_err(|flaw| malformed(flaw, scanner.at))?;
+        Ok(Self::from_checked(value.raw.to_owned()))
+    }
+
     /// Keeps a text that the strict reader has already accepted as one JSON value.
     pub(crate) fn from_checked(text: String) -> Self {
         Self(Arc::new(Wiped(text)))
