@@ -73,6 +73,13 @@ impl<'a> Document<'a> {
     }
 }
 
+/// The value of the key `name` where it is the first of the text's object and a string, both without escapes.
+///
+/// A hint that costs no pass: nothing behind it has been read.
+pub(crate) fn leading_string<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    Scanner::new(text, FRAME_BYTES_MAX, FRAME_DEPTH_MAX).ok()?.leading_string(name)
+}
+
 /// An object of a [`Document`] whose keys are known.
 #[derive(Debug, Clone, Copy)]
 pub struct Object<'d, 'a> {

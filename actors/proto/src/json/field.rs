@@ -91,6 +91,14 @@ impl<'d, 'a> Field<'d, 'a> {
         (!matches!(self.kind(), Kind::Absent | Kind::Null)).then_some(self)
     }
 
+    /// The field, which must be there.
+    ///
+    /// # Errors
+    /// If it is missing.
+    pub fn required(self) -> Result<Self, FieldError> {
+        self.present().map(|_| self)
+    }
+
     /// The value's bytes as they came; empty for an absent one.
     #[must_use]
     pub fn raw(self) -> &'a str {

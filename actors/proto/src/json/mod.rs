@@ -38,6 +38,7 @@ mod scan;
 mod shape;
 mod text;
 
+pub(crate) use document::leading_string;
 pub use document::{Document, Limits, Object};
 pub use error::{Faults, FieldError, FieldFault, Flaw, Malformed};
 pub use field::{Field, Kind};

@@ -67,6 +67,21 @@ impl<'a> Scanner<'a> {
         })
     }
 
+    /// The value of the first key, where the key is `name` and the value a string, both without escapes.
+    pub(super) fn leading_string(&mut self, name: &str) -> Option<&'a str> {
+        if !self.eat(b'{') {
+            return None;
+        }
+        self.space();
+        let start = self.at + 1;
+        if self.key_text().ok()? || self.text.get(start..self.at - 1)? != name {
+            return None;
+        }
+        self.colon().ok()?;
+        let start = self.at + 1;
+        if self.key_text().ok()? { None } else { self.text.get(start..self.at - 1) }
+    }
+
     /// Nothing but white space may follow.
     pub(super) fn end(&mut self) -> Result<(), Flaw> {
         self.space();

@@ -1,9 +1,14 @@
 //! The frames of the contract, both directions.
 //!
-//! Source: events-v1.md sections 2 to 4. [`decode`] and [`encode`] are the only ways between these
+//! Source: events-v1.md sections 2 to 4. The decoders and encoders here are the only ways between these
 //! types and text; which frame may come when is [`crate::session`]'s business.
 
 mod code;
+mod decode;
+mod decode_event;
+mod encode;
+mod error;
+mod shape;
 
 use std::fmt;
 
@@ -12,6 +17,10 @@ use crate::proof::EventProof;
 use crate::scalar::{DeliveryId, EventId, Generation, MessageId, Secret, SessionId, SubscriptionId, Timestamp};
 
 pub use code::{CloseCode, ErrorCode};
+pub use decode::{decode_client, decode_server, message_text};
+pub use decode_event::decode_event;
+pub use encode::{encode_client, encode_delivery, encode_event, encode_server, encode_snapshot};
+pub use error::FrameError;
 
 /// A frame that a client sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
