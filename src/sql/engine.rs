@@ -1,0 +1,63 @@
+//! What differs between the engines, as constants of a sealed trait.
+
+use super::url::EngineName;
+
+mod sealed {
+    /// Only the three drivers of sqlx that we test are engines.
+    pub trait Sealed {}
+}
+
+/// One of the three databases: `sqlx::Sqlite`, `sqlx::Postgres` or `sqlx::MySql`.
+///
+/// Sealed: each engine's statements and traps are tested one by one.
+pub trait Engine: sqlx::Database + sealed::Sealed {
+    /// The engine's name.
+    const ENGINE: EngineName;
+
+    /// How a transaction begins that will write, at READ COMMITTED whatever the connection's default is.
+    ///
+    /// It is one round trip on every engine. SQLite takes its write lock here: a deferred transaction that reads
+    /// first and writes later fails at once when somebody else wrote in between, and no busy timeout helps.
+    const BEGIN_WRITE: &'static str;
+
+    /// Whether only one connection may write at a time, so that writers queue in the program (fairly) and not
+    /// in the engine (by polling).
+    const WRITERS: Writers;
+}
+
+/// How many connections may write at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writers {
+    /// One.
+    One,
+    /// Many; rows are locked one by one.
+    Many,
+}
+
+#[cfg(feature = "sqlite")]
+impl sealed::Sealed for sqlx::Sqlite {}
+#[cfg(feature = "sqlite")]
+impl Engine for sqlx::Sqlite {
+    const ENGINE: EngineName = EngineName::Sqlite;
+    const BEGIN_WRITE: &'static str = "BEGIN IMMEDIATE";
+    const WRITERS: Writers = Writers::One;
+}
+
+#[cfg(feature = "postgres")]
+impl sealed::Sealed for sqlx::Postgres {}
+#[cfg(feature = "postgres")]
+impl Engine for sqlx::Postgres {
+    const ENGINE: EngineName = EngineName::Postgres;
+    const BEGIN_WRITE: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+    const WRITERS: Writers = Writers::Many;
+}
+
+#[cfg(feature = "mysql")]
+impl sealed::Sealed for sqlx::MySql {}
+#[cfg(feature = "mysql")]
+impl Engine for sqlx::MySql {
+    const ENGINE: EngineName = EngineName::MySql;
+    // Two statements in one packet: `START TRANSACTION` takes no isolation level here.
+    const BEGIN_WRITE: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION READ WRITE";
+    const WRITERS: Writers = Writers::Many;
+}
