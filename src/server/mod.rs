@@ -1,1 +1,3 @@
 //! The server that speaks the contract.
+
+pub mod store;

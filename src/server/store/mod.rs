@@ -1,0 +1,62 @@
+//! What the server asks of its database, and the engines that answer.
+//!
+//! The port is one trait a subject, each in a file with its records: [`Credentials`], [`TaskLog`],
+//! [`Subscriptions`], [`Deliveries`], [`Upkeep`]. [`Store`] is all five; the server holds an
+//! `Arc<dyn Store>` and knows no SQL.
+//!
+//! - What a store has answered is on disk: an answer comes after its commit. A dropped future cancels
+//!   nothing that was begun.
+//! - Leases, backoff and retention are judged by the store's own clock. Waits come back as durations, so
+//!   that the clock of the node that asks decides nothing.
+//! - A store never leases by itself. It *says* that a lease may now succeed: by [`Wakes`] when something
+//!   changed, by [`Leases::again_in`] when only time must pass. Whoever has sessions then calls
+//!   [`Deliveries::lease`].
+//! - Events leave the store as the text that was frozen when they were written; nobody parses them again.
+
+mod clock;
+mod credential;
+mod delivery;
+mod error;
+mod subscription;
+mod task;
+mod upkeep;
+
+use std::fmt;
+
+use futures_util::future::BoxFuture;
+
+pub use clock::{Clock, HostClock, ManualClock};
+pub use credential::{
+    CredentialId, CredentialRecord, CredentialSecret, Credentials, NewCredential, Principal, Rotation, Scope, Scopes,
+    SecretHash,
+};
+pub use delivery::{
+    AddBudget, Confirmation, Confirmed, Deliveries, DeliveryRecord, DeliveryState, Lease, LeaseRequest, Leases,
+    ListDeliveries, SessionCredit, SessionRequest, Standing, Supply,
+};
+pub use error::{Cause, OpenError, Resource, StoreError};
+pub use subscription::{
+    Figures, ListSubscriptions, NewSubscription, Start, Subscription, SubscriptionKey, SubscriptionRecord,
+    Subscriptions, Switch,
+};
+pub use task::{IdempotencyKey, Report, TaskLog, TaskRecord, Verdict, WrittenEvent};
+pub use upkeep::{ExpiredDeliveries, PastCursors, Retained, Retention, StoreFigures, Swept, Upkeep, Wake, Wakes};
+
+/// A store's answer to one question.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+/// Everything the server asks of its database.
+///
+/// Implementations are cheap to share: one behind an `Arc` serves every session and route.
+pub trait Store: Credentials + TaskLog + Subscriptions + Deliveries + Upkeep + fmt::Debug + Send + Sync {}
+
+impl<T> Store for T where T: Credentials + TaskLog + Subscriptions + Deliveries + Upkeep + fmt::Debug + Send + Sync {}
+
+/// One page of a list in the order of its keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T, K> {
+    /// At most as many as were asked for.
+    pub items: Vec<T>,
+    /// What to pass as `after` for the next page; `None` where this one is the last.
+    pub next: Option<K>,
+}
