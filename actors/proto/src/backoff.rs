@@ -24,6 +24,18 @@ impl Backoff {
         Self { min, max }
     }
 
+    /// The first interval.
+    #[must_use]
+    pub const fn min(&self) -> Duration {
+        self.min
+    }
+
+    /// What the doubling stops at.
+    #[must_use]
+    pub const fn max(&self) -> Duration {
+        self.max
+    }
+
     /// The interval `d` of an attempt, counted from 1 (0 counts as 1).
     #[must_use]
     pub fn interval(&self, attempt: u32) -> Duration {

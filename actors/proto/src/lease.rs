@@ -15,7 +15,9 @@
 
 use std::time::Duration;
 
+use crate::backoff::Backoff;
 use crate::limits::{REDELIVERY_BACKOFF_MAX, REDELIVERY_BACKOFF_MIN};
+use crate::rng::Rng;
 use crate::scalar::Generation;
 
 /// A moment of the one clock that judges leases: microseconds since that clock's epoch.
@@ -36,38 +38,13 @@ impl Moment {
     }
 }
 
-/// How long a lapsed delivery waits before it is leased again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Backoff {
-    /// The delay's upper end after the first lapse.
-    pub min: Duration,
-    /// What the doubling stops at; at least `min`.
-    pub max: Duration,
-}
+/// How long lapsed deliveries wait where a subscription says nothing else.
+pub const BACKOFF_DEFAULT: Backoff = Backoff::new(REDELIVERY_BACKOFF_MIN, REDELIVERY_BACKOFF_MAX);
 
-impl Default for Backoff {
-    fn default() -> Self {
-        Self { min: REDELIVERY_BACKOFF_MIN, max: REDELIVERY_BACKOFF_MAX }
-    }
-}
-
-impl Backoff {
-    /// The wait after the lapse of `generation`: drawn from `[d/2, d]`, where `d` is `min` doubled with
-    /// each generation after the first and `max` at most. `draw` is 64 random bits.
-    #[must_use]
-    pub fn after(&self, generation: Generation, draw: u64) -> Duration {
-        let min = u64::try_from(self.min.as_micros()).unwrap_or(u64::MAX);
-        let max = u64::try_from(self.max.as_micros()).unwrap_or(u64::MAX);
-        let doublings = generation.0.saturating_sub(1);
-        // 64 doublings and more overflow any delay but zero.
-        let factor = u32::try_from(doublings).ok().and_then(|n| 1_u64.checked_shl(n)).unwrap_or(u64::MAX);
-        let longest = min.saturating_mul(factor).min(max);
-        let half = longest.div_ceil(2);
-        let spread = u128::from(longest - half) + 1;
-        // The draw's share of the spread; less than the spread, so it fits again.
-        let share = (u128::from(draw) * spread) >> 64;
-        Duration::from_micros(half + u64::try_from(share).unwrap_or(u64::MAX))
-    }
+/// When a delivery whose lease of `generation` lapsed may be leased again: the lapse plus a draw of its
+/// backoff, in which the first generation's lapse is the first attempt.
+pub fn redelivery(lapse: Moment, generation: Generation, backoff: &Backoff, rng: &mut Rng) -> Moment {
+    lapse.plus(backoff.draw(u32::try_from(generation.0).unwrap_or(u32::MAX), rng))
 }
 
 /// Where a delivery stands.
@@ -184,7 +161,7 @@ impl Delivery {
 
     /// Ends a lease that has lapsed by `now`. The backoff runs from the lapse, not from `now`, so that a late
     /// sweep delays nothing. `None` where no lease has lapsed.
-    pub fn lapse(&mut self, now: Moment, backoff: &Backoff, draw: u64) -> Option<Lapsed> {
+    pub fn lapse(&mut self, now: Moment, backoff: &Backoff, rng: &mut Rng) -> Option<Lapsed> {
         let Phase::Leased { until } = self.phase else { return None };
         if until > now {
             return None;
@@ -193,7 +170,7 @@ impl Delivery {
             self.phase = Phase::Expired;
             return Some(Lapsed::Expired);
         }
-        let from = until.plus(backoff.after(self.generation, draw));
+        let from = redelivery(until, self.generation, backoff, rng);
         self.phase = Phase::Ready { from };
         Some(Lapsed::Again { from })
     }

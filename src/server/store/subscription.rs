@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use perilune_proto::backoff::Backoff;
 use perilune_proto::event::Status;
-use perilune_proto::lease::Backoff;
 use perilune_proto::scalar::{Name, Sequence, SubscriptionId, Timestamp};
 
 use super::{Answer, CredentialId, Page};
