@@ -125,11 +125,11 @@ impl AsyncWrite for Watched {
 impl ActixStream for Watched {
     fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
         self.wire.check(cx)?;
-        self.stream.poll_read_ready(cx)
+        ActixStream::poll_read_ready(&self.stream, cx)
     }
 
     fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
         self.wire.check(cx)?;
-        self.stream.poll_write_ready(cx)
+        ActixStream::poll_write_ready(&self.stream, cx)
     }
 }

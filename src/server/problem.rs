@@ -224,7 +224,10 @@ mod tests {
     #[test]
     fn a_code_stands_for_one_status_that_exists() {
         for code in Code::ALL {
-            assert!(StatusCode::from_u16(code.status()).is_ok_and(|status| status.is_client_error() || status.is_server_error()));
+            assert!(
+                StatusCode::from_u16(code.status())
+                    .is_ok_and(|status| status.is_client_error() || status.is_server_error())
+            );
             assert_eq!(Code::ALL.iter().filter(|other| other.as_str() == code.as_str()).count(), 1);
         }
     }

@@ -132,7 +132,7 @@ mod tests {
         poll_fn(|cx| Pin::new(&mut *body).poll_next(cx)).await.map(|Ok(frame)| frame)
     }
 
-    #[actix_rt::test]
+    #[actix_web::test]
     async fn frames_come_out_in_order_and_the_body_ends_after_the_last() {
         let (outbox, mut body) = outbox();
         outbox.push(Bytes::from_static(b"one"));
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(next(&mut body).await, None);
     }
 
-    #[actix_rt::test]
+    #[actix_web::test]
     async fn a_waiting_session_hears_that_there_is_room() {
         let (outbox, mut body) = outbox();
         outbox.push(Bytes::from_static(b"one"));
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(taken.as_deref(), Some(&b"one"[..]));
     }
 
-    #[actix_rt::test]
+    #[actix_web::test]
     async fn nothing_is_kept_for_a_connection_that_is_gone() {
         let (outbox, body) = outbox();
         outbox.push(Bytes::from_static(b"one"));
