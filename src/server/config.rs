@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use perilune_proto::limits::{HEARTBEAT_MS, HEARTBEAT_MS_DEFAULT, LEASE_MS, LEASE_MS_DEFAULT};
 
+use super::store::{PastCursors, Retention};
+
 /// Where `serve` listens by default.
 const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7878);
 
@@ -27,27 +29,6 @@ pub struct TlsFiles {
     pub cert: PathBuf,
     /// Its private key: PKCS#8, PKCS#1 or SEC1.
     pub key: PathBuf,
-}
-
-/// Whether retention may remove events that a live subscription has yet to take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CursorGuard {
-    /// Never past a live subscription's cursor, however old or many the events are.
-    #[default]
-    Keep,
-    /// Past it, too: the subscription then meets `HISTORY_GAP` until an operator seeks.
-    Ignore,
-}
-
-/// Which events are removed from the log. By default none is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Retention {
-    /// Events older than this go.
-    pub age: Option<Duration>,
-    /// Events beyond the newest so many go.
-    pub count: Option<u64>,
-    /// What holds them back.
-    pub cursors: CursorGuard,
 }
 
 /// How many at once. One more is answered with 429 or `RATE_LIMITED`.
@@ -124,7 +105,7 @@ impl Default for ServerConfigBuilder {
                 metrics_listen: None,
                 lease_ms: LEASE_MS_DEFAULT,
                 heartbeat_ms: HEARTBEAT_MS_DEFAULT,
-                retention: Retention::default(),
+                retention: Retention { max_age: None, max_events: None, past_cursors: PastCursors::Keep },
                 limits: Limits::default(),
                 shutdown_timeout: Duration::from_secs(10),
                 tls: None,
@@ -159,9 +140,22 @@ impl ServerConfigBuilder {
         self
     }
 
-    /// Which events are removed from the log.
-    pub fn retention(mut self, retention: Retention) -> Self {
-        self.config.retention = retention;
+    /// Removes events from the log that are older than this: at least a second. By default none is.
+    pub fn retain_age(mut self, age: Duration) -> Self {
+        self.config.retention.max_age = Some(age);
+        self
+    }
+
+    /// Removes events from the log beyond the newest so many: at least one. By default none is.
+    pub fn retain_count(mut self, events: u64) -> Self {
+        self.config.retention.max_events = Some(events);
+        self
+    }
+
+    /// Whether retention may pass a live subscription's cursor, which then meets `HISTORY_GAP`. By default it
+    /// may not.
+    pub fn retain_past_cursors(mut self, past: PastCursors) -> Self {
+        self.config.retention.past_cursors = past;
         self
     }
 
@@ -202,10 +196,10 @@ impl ServerConfigBuilder {
         if !SHUTDOWN_TIMEOUT.contains(&config.shutdown_timeout) {
             return Err(ConfigError::new("shutdown_timeout", config.shutdown_timeout.as_millis(), "0 to 300000 ms"));
         }
-        if let Some(age) = config.retention.age.filter(|age| *age < RETAIN_AGE_MIN) {
+        if let Some(age) = config.retention.max_age.filter(|age| *age < RETAIN_AGE_MIN) {
             return Err(ConfigError::new("retain_age", age.as_millis(), "at least 1000 ms"));
         }
-        if config.retention.count == Some(0) {
+        if config.retention.max_events == Some(0) {
             return Err(ConfigError::new("retain_count", 0, "at least 1"));
         }
         Ok(config)
@@ -280,8 +274,8 @@ mod tests {
         assert_eq!(field(new().workers(0)), Some("workers"));
         assert_eq!(field(new().limits(Limits { sessions: 0, ..Limits::default() })), Some("sessions"));
         assert_eq!(field(new().shutdown_timeout(Duration::from_secs(301))), Some("shutdown_timeout"));
-        let retention = Retention { count: Some(0), ..Retention::default() };
-        assert_eq!(field(new().retention(retention)), Some("retain_count"));
+        assert_eq!(field(new().retain_count(0)), Some("retain_count"));
+        assert_eq!(field(new().retain_age(Duration::from_millis(999))), Some("retain_age"));
     }
 
     #[test]
