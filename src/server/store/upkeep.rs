@@ -180,7 +180,7 @@ impl Waker {
 mod tests {
     use super::*;
 
-    #[actix_rt::test]
+    #[actix_web::test]
     async fn a_reader_that_falls_behind_is_told_to_look_at_everything() {
         let waker = Waker::new();
         let mut wakes = waker.wakes();
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(wakes.next().await, Some(Wake::Subscription(SubscriptionId::from_u128(1))));
     }
 
-    #[actix_rt::test]
+    #[actix_web::test]
     async fn a_closed_store_ends_its_wakes_after_the_last_one() {
         let waker = Waker::new();
         let mut wakes = waker.wakes();
