@@ -13,3 +13,5 @@ pub mod outcome;
 pub mod server;
 #[cfg(feature = "_sql")]
 pub mod sql;
+#[cfg(feature = "outcome")]
+pub mod typescript;
