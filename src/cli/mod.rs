@@ -1,1 +1,70 @@
-//! The command line: one file a command. Nobody imports this module but the binary.
+//! The command line: one file a command, thin over the libraries.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `args`, `config` | flags, then variables, then the configuration file |
+//! | `exit` | exit codes and the one sentence of a failure |
+//! | `output`, `progress`, `logging` | stdout; stderr |
+//! | `signals` | the first signal, and the second |
+//!
+//! Nobody imports this module but the binary.
+
+mod args;
+mod completions;
+mod config;
+mod credential_source;
+mod duration;
+mod exit;
+mod logging;
+mod output;
+mod progress;
+mod signals;
+
+use args::{Cli, CliCommand};
+use exit::{DONE, Outcome, USAGE};
+
+/// Runs the command that the process was called with, and gives back the exit code.
+///
+/// Errors have been reported on stderr when it returns. A process-wide rustls provider must be installed.
+#[must_use]
+pub fn run() -> u8 {
+    let arguments = std::env::args_os().collect::<Vec<_>>();
+    let cli = match configure(&arguments) {
+        Ok(Ok(cli)) => cli,
+        Ok(Err(said)) => {
+            // Help goes to stdout, errors to stderr; a closed stream changes nothing about the code.
+            let _ = said.print();
+            return if said.use_stderr() { USAGE } else { DONE };
+        }
+        Err(failure) => {
+            failure.report();
+            return failure.code();
+        }
+    };
+    match start(cli) {
+        Ok(()) => DONE,
+        Err(failure) => {
+            failure.report();
+            failure.code()
+        }
+    }
+}
+
+fn configure(arguments: &[std::ffi::OsString]) -> Outcome<Result<Cli, clap::Error>> {
+    let mut command = args::command();
+    if let Some(path) = config::path(arguments) {
+        command = config::apply(command, &path)?;
+    }
+    Ok(args::parse(config::prefer_credential_variable(command), arguments))
+}
+
+fn start(cli: Cli) -> Outcome {
+    logging::start(&cli.log, cli.log_format)?;
+    actix_rt::System::new().block_on(execute(cli.command))
+}
+
+async fn execute(command: CliCommand) -> Outcome {
+    match command {
+        CliCommand::Completions(args) => completions::run(&args),
+    }
+}

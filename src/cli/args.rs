@@ -1,0 +1,81 @@
+//! The commands and the options that all of them share.
+
+use std::path::PathBuf;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use super::completions::CompletionsArgs;
+use super::logging::LogFormat;
+
+/// Durable result events: leased, applied once, acknowledged with a proof
+#[derive(Debug, Parser)]
+#[command(
+    name = "perilune",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "Settings come from flags, then PERILUNE_* variables, then the file of --config.\n\
+                  Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the platform for good, 4 shutdown timeout, 130 a second SIGINT.\n\n\
+                  Example:\n  perilune demo"
+)]
+pub(crate) struct Cli {
+    /// A TOML file with settings
+    #[arg(long, global = true, value_name = "PATH", env = "PERILUNE_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// What to log on stderr: off, error, warn, info, debug, trace, or levels by target
+    #[arg(long, global = true, value_name = "FILTER", env = "PERILUNE_LOG", default_value = "warn")]
+    pub(crate) log: String,
+    /// What the logs look like
+    #[arg(long, global = true, value_name = "FORMAT", env = "PERILUNE_LOG_FORMAT", default_value = "text")]
+    pub(crate) log_format: LogFormat,
+    #[command(subcommand)]
+    pub(crate) command: CliCommand,
+}
+
+/// What there is to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CliCommand {
+    Completions(CompletionsArgs),
+}
+
+/// The parser, before any configuration.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Reads the arguments with a parser that [`command`] made.
+///
+/// # Errors
+/// What clap says: a usage error, or the help or version that was asked for.
+pub(crate) fn parse(command: clap::Command, arguments: &[std::ffi::OsString]) -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&command.try_get_matches_from(arguments)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaves(command: &clap::Command, found: &mut Vec<clap::Command>) {
+        if command.has_subcommands() {
+            command.get_subcommands().filter(|sub| sub.get_name() != "help").for_each(|sub| leaves(sub, found));
+        } else {
+            found.push(command.clone());
+        }
+    }
+
+    #[test]
+    fn the_commands_are_put_together_soundly() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        let mut found = Vec::new();
+        leaves(&command(), &mut found);
+        for leaf in found {
+            let help = leaf.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example:\n  perilune "), "{} has no example", leaf.get_name());
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! How a command ends: the exit codes of cli.md and the one sentence that goes with each.
+
+use std::fmt::Write as _;
+
+use perilune_proto::scalar::EventId;
+
+/// Everything went well.
+pub(crate) const DONE: u8 = 0;
+/// The command failed.
+const FAILED: u8 = 1;
+/// The command was called wrongly.
+pub(crate) const USAGE: u8 = 2;
+/// The platform refused for good.
+const PERMANENT: u8 = 3;
+/// A stop ran out of its time.
+const SHUTDOWN_TIMEOUT: u8 = 4;
+/// A second SIGINT.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// What a command's body gives back.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+/// Why a command didn't end well.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It was called wrongly: a flag, a variable or the configuration file.
+    Usage(String),
+    /// It failed; another try may do better.
+    Failed(anyhow::Error),
+    /// The platform refused for good.
+    Permanent {
+        /// The platform's code, such as `SUBSCRIPTION_NOT_FOUND`.
+        code: String,
+        /// What that means, one clause.
+        reason: String,
+    },
+    /// A consumer's stop ran out of its time.
+    ShutdownTimeout {
+        /// Events whose handler said ok and whose proof is not confirmed.
+        unconfirmed: Vec<EventId>,
+        /// Events whose handler still runs.
+        running: Vec<EventId>,
+    },
+    /// It has said everything already; only the exit code is left.
+    Reported,
+}
+
+impl Failure {
+    /// A usage error.
+    pub(crate) fn usage(sentence: impl Into<String>) -> Self {
+        Self::Usage(sentence.into())
+    }
+
+    /// A failure with one sentence.
+    pub(crate) fn failed(sentence: impl Into<String>) -> Self {
+        Self::Failed(anyhow::Error::msg(sentence.into()))
+    }
+
+    /// The process's exit code.
+    pub(crate) const fn code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => USAGE,
+            Self::Failed(_) | Self::Reported => FAILED,
+            Self::Permanent { .. } => PERMANENT,
+            Self::ShutdownTimeout { .. } => SHUTDOWN_TIMEOUT,
+        }
+    }
+
+    /// Tells it on stderr.
+    pub(crate) fn report(&self) {
+        if let Some(text) = self.text() {
+            eprintln!("error: {text}");
+        }
+    }
+
+    fn text(&self) -> Option<String> {
+        match self {
+            Self::Usage(sentence) => Some(format!("{sentence}\n\nFor more information, try '--help'.")),
+            // `{:#}` is the whole chain on one line: what, then why.
+            Self::Failed(error) => Some(format!("{error:#}")),
+            Self::Permanent { code, reason } => Some(format!("{code}: {reason}")),
+            Self::ShutdownTimeout { unconfirmed, running } => {
+                let mut text =
+                    format!("shutdown timeout: {} unconfirmed, {} running", unconfirmed.len(), running.len());
+                for (what, events) in [("unconfirmed", unconfirmed), ("running", running)] {
+                    for event in events {
+                        // Writing to a String can't fail.
+                        let _ = write!(text, "\n  {what} {event}");
+                    }
+                }
+                Some(text)
+            }
+            Self::Reported => None,
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shutdown_timeout_tells_counts_and_event_ids() {
+        let failure = Failure::ShutdownTimeout {
+            unconfirmed: vec![EventId::from_u128(1)],
+            running: vec![EventId::from_u128(2), EventId::from_u128(3)],
+        };
+        let text = failure.text().expect("it has a text");
+        assert!(text.starts_with("shutdown timeout: 1 unconfirmed, 2 running\n"), "{text}");
+        assert!(text.contains("unconfirmed 00000000000000000000000000000001"), "{text}");
+        assert!(text.contains("running 00000000000000000000000000000003"), "{text}");
+        assert_eq!(failure.code(), 4);
+    }
+}
