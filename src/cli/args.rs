@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::completions::CompletionsArgs;
+use super::delivery::DeliveryArgs;
 use super::logging::LogFormat;
+use super::publish::PublishArgs;
+use super::subscription::SubscriptionArgs;
 
 /// Durable result events: leased, applied once, acknowledged with a proof
 #[derive(Debug, Parser)]
@@ -36,6 +39,9 @@ pub(crate) struct Cli {
 /// What there is to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
+    Subscription(SubscriptionArgs),
+    Delivery(DeliveryArgs),
+    Publish(Box<PublishArgs>),
     Completions(CompletionsArgs),
 }
 

@@ -16,7 +16,7 @@ pub(crate) const CREDENTIAL_VARIABLE: &str = "PERILUNE_CREDENTIAL";
 pub(crate) enum CredentialSource {
     /// The variable.
     Variable,
-    /// A file; white space at its end is not part of the credential.
+    /// A file; white space around the credential is not part of it.
     File(PathBuf),
 }
 
@@ -52,7 +52,7 @@ impl CredentialSource {
                 (Zeroizing::new(text), name)
             }
         };
-        let credential = text.trim_end();
+        let credential = text.trim();
         // What an Authorization header can carry; a line break in it would be a header of its own.
         if credential.is_empty() || !credential.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(malformed(&name));

@@ -9,16 +9,25 @@
 //!
 //! Nobody imports this module but the binary.
 
+mod api;
 mod args;
 mod completions;
 mod config;
+mod connect;
+mod consume;
 mod credential_source;
+mod delivery;
 mod duration;
 mod exit;
 mod logging;
 mod output;
+mod platform_url;
 mod progress;
+mod publish;
+mod retry;
 mod signals;
+mod start;
+mod subscription;
 
 use args::{Cli, CliCommand};
 use exit::{DONE, Outcome, USAGE};
@@ -65,6 +74,9 @@ fn start(cli: Cli) -> Outcome {
 
 async fn execute(command: CliCommand) -> Outcome {
     match command {
+        CliCommand::Subscription(args) => subscription::run(args).await,
+        CliCommand::Delivery(args) => delivery::run(args).await,
+        CliCommand::Publish(args) => publish::run(*args).await,
         CliCommand::Completions(args) => completions::run(&args),
     }
 }

@@ -78,7 +78,9 @@ mod tests {
 
     #[test]
     fn other_schemes_and_urls_with_more_in_them_are_refused() {
-        for bad in ["127.0.0.1:7878", "ftp://host", "file:///x", "http://user:pass@host", "http://h?x", "http://h#x", ""] {
+        for bad in
+            ["127.0.0.1:7878", "ftp://host", "file:///x", "http://user:pass@host", "http://h?x", "http://h#x", ""]
+        {
             assert!(bad.parse::<PlatformUrl>().is_err(), "{bad}");
         }
     }

@@ -48,9 +48,12 @@ impl Problem {
     pub(crate) fn read(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Self {
         match serde_json::from_slice::<Body>(body) {
             Ok(body) => Self::of(status, retry_after, &body),
-            Err(_) => {
-                Self { status, code: format!("HTTP_{status}"), reason: "the server refused without a reason".to_owned(), retry_after }
-            }
+            Err(_) => Self {
+                status,
+                code: format!("HTTP_{status}"),
+                reason: "the server refused without a reason".to_owned(),
+                retry_after,
+            },
         }
     }
 

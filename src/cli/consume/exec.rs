@@ -80,14 +80,15 @@ impl Exec {
     pub(crate) async fn handle(
         &self,
         event: &ResultEvent,
-        stopping: impl Future<Output = ()> + Send,
+        stopping: impl Future<Output = ()>,
     ) -> Result<(), SinkError> {
         let json = event_json::write(event).map_err(|_| SinkError::Malformed)?;
         let mut child = self.spawn(event).map_err(SinkError::Spawn)?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).ok_or(SinkError::Lost)?;
         let group = Group::enter(id, self.groups.clone());
         let stdin = child.stdin.take();
-        let status = watch(&mut child, feed(stdin, json.as_bytes()), stopping, &group).await.map_err(SinkError::Wait)?;
+        let status =
+            watch(&mut child, feed(stdin, json.as_bytes()), stopping, &group).await.map_err(SinkError::Wait)?;
         group.leave();
         if status.success() { Ok(()) } else { Err(SinkError::Exit(status)) }
     }
@@ -120,8 +121,8 @@ async fn feed(stdin: Option<ChildStdin>, json: &[u8]) {
 
 async fn watch(
     child: &mut Child,
-    feed: impl Future<Output = ()> + Send,
-    stopping: impl Future<Output = ()> + Send,
+    feed: impl Future<Output = ()>,
+    stopping: impl Future<Output = ()>,
     group: &Group,
 ) -> std::io::Result<ExitStatus> {
     let (mut fed, mut told) = (false, false);
