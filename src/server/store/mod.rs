@@ -13,10 +13,14 @@
 //!   [`Deliveries::lease`].
 //! - Events leave the store as the text that was frozen when they were written; nobody parses them again.
 
+mod bounds;
 mod clock;
 mod credential;
 mod delivery;
 mod error;
+mod fresh;
+mod frozen;
+mod memory;
 mod subscription;
 mod task;
 mod upkeep;
@@ -35,6 +39,7 @@ pub use delivery::{
     ListDeliveries, SessionCredit, SessionRequest, Standing, Supply,
 };
 pub use error::{Cause, OpenError, Resource, StoreError};
+pub use memory::MemoryStore;
 pub use subscription::{
     Figures, ListSubscriptions, NewSubscription, Start, Subscription, SubscriptionKey, SubscriptionRecord,
     Subscriptions, Switch,
