@@ -140,11 +140,9 @@ fn set_defaults(command: Command, tables: &[&Table], prefix: &str) -> Result<Com
 
 fn value_of(arg: &Arg, tables: &[&Table], prefix: &str) -> Result<Option<String>, String> {
     let Some(key) = key(arg) else { return Ok(None) };
-    let Some((depth, value)) =
-        tables.iter().enumerate().rev().find_map(|(depth, table)| Some((depth, table.get(&key)?)))
-    else {
-        return Ok(None);
-    };
+    let found = tables.iter().enumerate().rev().find_map(|(depth, table)| Some((depth, table.get(&key)?)));
+    // A table is a command's, such as `[subscription]`, which is a setting's name, too.
+    let Some((depth, value)) = found.filter(|(_, value)| !value.is_table()) else { return Ok(None) };
     let table = prefix.split_inclusive('.').take(depth).collect::<String>();
     let name = format!("`{table}{key}`");
     let text = match value {

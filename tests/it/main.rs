@@ -1,0 +1,5 @@
+//! Whole systems: the real binary, real sockets, real databases.
+
+mod cli_config;
+mod cli_process;
+mod cli_usage;
