@@ -2,17 +2,24 @@
 
 use std::path::PathBuf;
 
+use perilune_client::{Client, ClientBuilder, Credential, CredentialFile};
+
 use super::credential_source::CredentialSource;
 use super::exit::{Failure, Outcome};
-use super::platform_url::PlatformUrl;
 
 /// Where the platform is, and how it is spoken to.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectArgs {
     /// The platform's base URL: http, https, ws or wss
-    #[arg(long, value_name = "URL", env = "PERILUNE_URL", default_value = "http://127.0.0.1:7878")]
-    pub(crate) url: PlatformUrl,
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "PERILUNE_URL",
+        default_value = "http://127.0.0.1:7878",
+        value_parser = base_url
+    )]
+    pub(crate) url: String,
     /// Allow plain http and ws beyond this machine
     #[arg(
         long,
@@ -25,37 +32,70 @@ pub(crate) struct ConnectArgs {
     #[arg(long, value_name = "PATH", env = "PERILUNE_CA_FILE")]
     pub(crate) ca_file: Option<PathBuf>,
     /// Present the certificate chain in this PEM file
-    #[arg(long, value_name = "PATH", env = "PERILUNE_CERT", requires = "key")]
+    #[arg(long, value_name = "PATH", env = "PERILUNE_CERT")]
     pub(crate) cert: Option<PathBuf>,
     /// The private key of --cert, a PEM file
-    #[arg(long, value_name = "PATH", env = "PERILUNE_KEY", requires = "cert")]
+    #[arg(long, value_name = "PATH", env = "PERILUNE_KEY")]
     pub(crate) key: Option<PathBuf>,
     /// Read the credential from this file each time it is needed, instead of from PERILUNE_CREDENTIAL
     #[arg(long, value_name = "PATH", env = "PERILUNE_CREDENTIAL_FILE")]
     pub(crate) credential_file: Option<PathBuf>,
 }
 
+/// Lets the client judge a base URL. Whether it may be plaintext is judged when it is used.
+fn base_url(text: &str) -> Result<String, String> {
+    let credential = Credential::new("none").map_err(|error| error.to_string())?;
+    let client = Client::builder(text).allow_plaintext().credential(credential).build();
+    client.map(|_| text.to_owned()).map_err(|error| error.problem.to_owned())
+}
+
 impl ConnectArgs {
-    /// The credential's source, once it holds one and the URL may carry it.
+    /// A client with the credential that these options name.
     ///
     /// # Errors
-    /// A usage error for plaintext beyond loopback, or where there is no credential.
-    pub(crate) fn credential(&self) -> Outcome<CredentialSource> {
-        self.refuse_plaintext()?;
-        CredentialSource::find(self.credential_file.as_ref())
+    /// A usage error: no credential, plaintext beyond loopback, a file that is not there.
+    pub(crate) fn client(&self) -> Outcome<Client> {
+        let source = CredentialSource::find(self.credential_file.as_ref())?;
+        let builder = match source {
+            CredentialSource::Variable(credential) => self.builder()?.credential(credential),
+            CredentialSource::File(path) => self.builder()?.credential(CredentialFile(path)),
+        };
+        self.build(builder)
     }
 
-    /// Refuses to send what others could read on the way.
-    ///
-    /// # Errors
-    /// A usage error, unless the user allows it.
-    pub(crate) fn refuse_plaintext(&self) -> Outcome {
-        if self.url.is_plaintext_beyond_loopback() && !self.allow_plaintext {
-            return Err(Failure::usage(format!(
-                "{} sends the credential in plaintext beyond this machine; use https or wss, or give --allow-plaintext",
-                self.url.as_text()
-            )));
+    fn builder(&self) -> Outcome<ClientBuilder> {
+        let mut builder = Client::builder(&self.url);
+        if self.allow_plaintext {
+            builder = builder.allow_plaintext();
         }
-        Ok(())
+        if let Some(path) = &self.ca_file {
+            readable("--ca-file", path)?;
+            builder = builder.ca_file(path);
+        }
+        match (&self.cert, &self.key) {
+            (Some(cert), Some(key)) => {
+                readable("--cert", cert)?;
+                readable("--key", key)?;
+                Ok(builder.client_certificate(cert, key))
+            }
+            (None, None) => Ok(builder),
+            (Some(_), None) => Err(Failure::usage("--cert needs --key")),
+            (None, Some(_)) => Err(Failure::usage("--key needs --cert")),
+        }
+    }
+
+    fn build(&self, builder: ClientBuilder) -> Outcome<Client> {
+        builder.build().map_err(|error| {
+            // The URL itself was judged when it was read, so this is about plaintext.
+            Failure::usage(format!("--url {} {}: use https or wss, or give --allow-plaintext", self.url, error.problem))
+        })
+    }
+}
+
+/// Refuses a file that can't be opened now, before anything is begun.
+fn readable(flag: &str, path: &PathBuf) -> Outcome {
+    match std::fs::File::open(path) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::usage(format!("{flag} {} can't be read: {error}", path.display()))),
     }
 }

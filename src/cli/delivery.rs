@@ -118,12 +118,12 @@ async fn list(args: &ListArgs) -> Outcome {
     let states = args.state.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(",");
     let filter = if states.is_empty() { vec![] } else { vec![("state", states)] };
     let path = format!("/v1/subscriptions/{}/deliveries", args.subscription);
-    let items = Api::open(&args.connect)?.list(&path, &filter).await?;
+    let items = Api::open(&args.connect).await?.list(&path, &filter).await?;
     args.output.list(&COLUMNS, &items, |item: &Shown<Delivery>| item.read.cells())
 }
 
 async fn add_budget(args: &AddBudgetArgs) -> Outcome {
-    let api = Api::open(&args.connect)?;
+    let api = Api::open(&args.connect).await?;
     let path = format!("/v1/subscriptions/{}/deliveries", args.subscription);
     let body = Some(&AddBody { add: args.add });
     if let Some(delivery) = args.delivery {

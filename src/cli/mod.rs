@@ -21,7 +21,6 @@ mod duration;
 mod exit;
 mod logging;
 mod output;
-mod platform_url;
 mod progress;
 mod publish;
 mod retry;

@@ -195,11 +195,11 @@ pub(crate) async fn run(args: SubscriptionArgs) -> Outcome {
     match args.command {
         SubscriptionCommand::Create(args) => create(&args).await,
         SubscriptionCommand::List(args) => {
-            let items = Api::open(&args.connect)?.list("/v1/subscriptions", &[]).await?;
+            let items = Api::open(&args.connect).await?.list("/v1/subscriptions", &[]).await?;
             args.output.list(&COLUMNS, &items, |item: &Shown<Subscription>| item.read.cells())
         }
         SubscriptionCommand::Show(args) => {
-            let shown = Api::open(&args.connect)?.get(&path(args.id, "")).await?;
+            let shown = Api::open(&args.connect).await?.get(&path(args.id, "")).await?;
             show(args.output, &shown)
         }
         SubscriptionCommand::Pause(args) => act(args.output, &args.connect, args.id, "/pause", None).await,
@@ -207,7 +207,7 @@ pub(crate) async fn run(args: SubscriptionArgs) -> Outcome {
         SubscriptionCommand::Seek(args) => {
             act(args.output, &args.connect, args.id, "/seek", Some(&SeekBody { to: args.to })).await
         }
-        SubscriptionCommand::Delete(args) => Api::open(&args.connect)?.delete(&path(args.id, "")).await,
+        SubscriptionCommand::Delete(args) => Api::open(&args.connect).await?.delete(&path(args.id, "")).await,
     }
 }
 
@@ -230,7 +230,7 @@ async fn create(args: &CreateArgs) -> Outcome {
             .zip(args.backoff_max)
             .map(|(min, max)| BackoffBody { min_ms: millis(min), max_ms: millis(max) }),
     };
-    let shown = Api::open(&args.connect)?.post("/v1/subscriptions", Some(&body)).await?;
+    let shown = Api::open(&args.connect).await?.post("/v1/subscriptions", Some(&body)).await?;
     show(args.output, &shown)
 }
 
@@ -241,7 +241,7 @@ async fn act(
     action: &str,
     body: Option<&SeekBody>,
 ) -> Outcome {
-    let shown = Api::open(connect)?.post(&path(id, action), body).await?;
+    let shown = Api::open(connect).await?.post(&path(id, action), body).await?;
     show(output, &shown)
 }
 

@@ -67,7 +67,7 @@ fn an_unknown_key_is_refused_with_the_ones_that_are_allowed() {
 fn a_bad_value_is_refused_with_its_key_and_what_is_allowed() {
     for (file, parts) in [
         ("[publish]\nretry_for = \"30\"", ["`publish.retry_for`", "with a unit"]),
-        ("url = \"ftp://x\"", ["`url`", "http://"]),
+        ("url = \"ftp://x\"", ["`url`", "http, https, ws, wss"]),
         ("log_format = \"xml\"", ["`log_format`", "text, json"]),
         ("allow_plaintext = \"maybe\"", ["`allow_plaintext`", ""]),
         ("url = [1]", ["`url`", "must be a string"]),

@@ -9,6 +9,7 @@ use awc::error::{ConnectError, SendRequestError};
 use awc::http::{Method, header};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
+use perilune_client::Client;
 use serde::de::DeserializeOwned;
 use url::form_urlencoded;
 
@@ -17,9 +18,7 @@ use shown::Page;
 pub(crate) use shown::Shown;
 
 use super::connect::ConnectArgs;
-use super::credential_source::CredentialSource;
 use super::exit::{Failure, Outcome};
-use super::platform_url::PlatformUrl;
 
 /// The whole time of one call, the answer's body included.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -28,9 +27,9 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Calls the platform with a credential.
 pub(crate) struct Api {
-    client: awc::Client,
-    url: PlatformUrl,
-    credential: CredentialSource,
+    client: Client,
+    http: awc::Client,
+    url: String,
 }
 
 /// One request.
@@ -54,8 +53,8 @@ pub(crate) struct Answer {
 /// Why there is no 2xx answer.
 #[derive(Debug)]
 pub(crate) enum ApiError {
-    /// The credential can't be read any more.
-    Credential(String),
+    /// Something of our own: the credential can't be had any more.
+    Local(String),
     /// No answer, or none that is HTTP.
     Unreachable(String),
     /// The platform refused.
@@ -66,7 +65,7 @@ impl ApiError {
     /// Whether the same call may do better later, and what the platform asks to wait.
     pub(crate) const fn retry(&self) -> Option<Option<Duration>> {
         match self {
-            Self::Credential(_) => None,
+            Self::Local(_) => None,
             Self::Unreachable(_) => Some(None),
             Self::Problem(problem) if problem.is_retriable() => Some(problem.retry_after),
             Self::Problem(_) => None,
@@ -77,7 +76,7 @@ impl ApiError {
 impl From<ApiError> for Failure {
     fn from(error: ApiError) -> Self {
         match error {
-            ApiError::Credential(sentence) => Self::Usage(sentence),
+            ApiError::Local(sentence) => Self::failed(sentence),
             ApiError::Unreachable(sentence) => Self::failed(sentence),
             ApiError::Problem(problem) => problem.into(),
         }
@@ -88,10 +87,11 @@ impl Api {
     /// Gets ready to call the platform. Nothing is sent yet.
     ///
     /// # Errors
-    /// Usage errors of the connection's options.
-    pub(crate) fn open(args: &ConnectArgs) -> Outcome<Self> {
-        let credential = args.credential()?;
-        Ok(Self { client: awc::Client::builder().disable_redirects().finish(), url: args.url.clone(), credential })
+    /// Usage errors of the connection's options; files with certificates that can't be used.
+    pub(crate) async fn open(args: &ConnectArgs) -> Outcome<Self> {
+        let client = args.client()?;
+        let http = client.http().await.map_err(|error| Failure::Failed(error.into()))?;
+        Ok(Self { client, http, url: args.url.clone() })
     }
 
     /// Reads a resource.
@@ -150,8 +150,9 @@ impl Api {
     }
 
     async fn send(&self, call: Call<'_>) -> Result<Answer, ApiError> {
-        let credential = self.credential.read().map_err(ApiError::Credential)?;
-        let mut request = self.client.request(call.method, self.url.http(call.path)).bearer_auth(credential.as_str());
+        let authorization = self.client.authorization().await.map_err(|error| ApiError::Local(error.to_string()))?;
+        let request = self.http.request(call.method, self.client.http_url(call.path)).timeout(CALL_TIMEOUT);
+        let mut request = request.insert_header((header::AUTHORIZATION, authorization));
         if let Some(key) = call.idempotency_key {
             request = request.insert_header(("idempotency-key", key));
         }
@@ -188,7 +189,7 @@ impl Api {
     }
 
     fn unreachable(&self, why: &str) -> ApiError {
-        ApiError::Unreachable(format!("no answer from {}: {why}", self.url.as_text()))
+        ApiError::Unreachable(format!("no answer from {}: {why}", self.url))
     }
 }
 

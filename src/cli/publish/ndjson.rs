@@ -34,7 +34,7 @@ struct Verdict {
 }
 
 pub(super) async fn run(args: &PublishArgs, file: &str) -> Outcome {
-    let api = Api::open(&args.connect)?;
+    let api = Api::open(&args.connect).await?;
     let stop = signals::listen(|| {})?;
     let defaults = Defaults { queue: args.queue.clone(), operation: args.operation.clone(), status: args.status };
     let mut batches = reader::start(file, defaults)?;

@@ -62,7 +62,7 @@ struct Written {
 
 pub(super) async fn run(args: &PublishArgs) -> Outcome {
     let body = body(args)?;
-    let api = Api::open(&args.connect)?;
+    let api = Api::open(&args.connect).await?;
     let task_id = args.single.task.unwrap_or_else(fresh_task_id);
     let queue = args.queue.as_ref().map(ToString::to_string).unwrap_or_default();
     let path = format!("/v1/queues/{queue}/tasks/{task_id}/events");
