@@ -87,6 +87,10 @@ pub const RECONNECT_MAX_DELAY_MAX: Duration = Duration::from_secs(30);
 pub const CAPACITY_DEFAULT: u8 = 4;
 /// A connected consumer with nothing to confirm for this long counts as healthy again.
 pub const IDLE_HEALTHY_AFTER: Duration = Duration::from_secs(60);
+/// Crashed children that a subscription replaces within [`CHILD_LOSSES_WINDOW`]; one more ends its run.
+pub const CHILD_LOSSES_MAX: usize = 5;
+/// The span over which crashed children are counted.
+pub const CHILD_LOSSES_WINDOW: Duration = Duration::from_secs(60);
 /// Notices held for a reader before further ones are dropped and counted.
 pub const NOTICES_MAX: usize = 128;
 

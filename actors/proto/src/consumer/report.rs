@@ -44,4 +44,6 @@ pub enum EndReason {
     Permanent(DisconnectCause),
     /// A child crashed more often than the budget allows.
     ChildLost(Role),
+    /// The subscription itself crashed more often than the budget allows.
+    ShellLost,
 }

@@ -24,6 +24,8 @@ pub struct Stats {
     pub proofs_lost: u64,
     /// Leases that lapsed before a slot was free or while a handler ran.
     pub leases_lapsed: u64,
+    /// Deliveries dropped because their generation, or a newer one, was held already.
+    pub stale_deliveries: u64,
     /// Sessions opened after the first.
     pub reconnects: u64,
     /// Dials that failed.

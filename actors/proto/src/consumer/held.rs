@@ -1,0 +1,326 @@
+//! The events a consumer holds, from delivery to gone.
+//!
+//! ```text
+//! delivery ──▶ waiting ──▶ running ──ok──▶ committed ──confirmed──▶ gone
+//!                 │           │                └──lost──▶ gone, or its successor runs
+//!                 │           └──error, panic, gone──▶ gone, or its successor runs
+//!                 └──lease lapsed before a slot was free──▶ gone
+//! ```
+//!
+//! | a delivery of an event that | newer generation | same or older |
+//! | --- | --- | --- |
+//! | is unknown | waits | – |
+//! | waits | takes its place | dropped |
+//! | runs or is committed | becomes its successor, in place of an older one | dropped |
+//!
+//! *Waiting* is the session's unread buffer and has the consumer's capacity as its bound; running and
+//! committed events together have it too, each in a slot of its own. A successor takes no slot: it inherits
+//! that of its event. What waits survives its session, since its lease does; but it makes room for what a
+//! later session brings.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::action::{Action, Epoch, RunId};
+use super::mutation::{Mutation, Planted};
+use crate::event::ResultEvent;
+use crate::proof::EventProof;
+use crate::scalar::{EventId, Generation};
+
+/// A delivery whose lease has become a local deadline.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) proof: EventProof,
+    pub(super) event: Arc<ResultEvent>,
+    pub(super) ends: Instant,
+}
+
+impl Lease {
+    const fn event_id(&self) -> EventId {
+        self.proof.event_id
+    }
+
+    /// A delivery under another id is the newer one: a `seek` begins afresh, and its generations with it.
+    fn supersedes(&self, delivery: &EventProof) -> bool {
+        self.proof.delivery_id != delivery.delivery_id || self.proof.generation > delivery.generation
+    }
+}
+
+/// Whether a running handler's token knows that its lease has lapsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lapse {
+    Untold,
+    Told,
+}
+
+#[derive(Debug)]
+enum State {
+    Running { run: RunId, lease: Lease, lapse: Lapse },
+    // The event itself is no longer needed; the proof is with `Proofs`.
+    Committed { proof: EventProof },
+}
+
+#[derive(Debug)]
+struct Held {
+    state: State,
+    successor: Option<Lease>,
+}
+
+impl Held {
+    const fn proof(&self) -> &EventProof {
+        match &self.state {
+            State::Running { lease, .. } => &lease.proof,
+            State::Committed { proof } => proof,
+        }
+    }
+
+    const fn is_running(&self) -> bool {
+        matches!(self.state, State::Running { .. })
+    }
+}
+
+/// What became of a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It waits, for a slot or as a successor.
+    Kept,
+    /// The generation is held already, or a newer one is.
+    Stale,
+    /// The session has sent more than it may have unread.
+    Full,
+}
+
+/// A lease that lapsed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lapsed {
+    pub(super) event_id: EventId,
+    pub(super) generation: Generation,
+    /// The handler that still runs; none where the delivery waited and is gone.
+    pub(super) run: Option<RunId>,
+}
+
+/// Every event that waits, runs or is committed.
+#[derive(Debug)]
+pub(super) struct HeldEvents {
+    capacity: usize,
+    waiting: VecDeque<(Epoch, Lease)>,
+    held: BTreeMap<EventId, Held>,
+    // Ordered as the runs began.
+    runs: BTreeMap<RunId, EventId>,
+    // Events whose predecessor has gone: they keep its slot and run before anything that waits.
+    inherited: VecDeque<Lease>,
+    last_run: RunId,
+    planted: Planted,
+}
+
+impl HeldEvents {
+    pub(super) fn new(capacity: u8, planted: Planted) -> Self {
+        Self {
+            capacity: usize::from(capacity),
+            waiting: VecDeque::new(),
+            held: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            inherited: VecDeque::new(),
+            last_run: RunId(0),
+            planted,
+        }
+    }
+
+    /// Takes a delivery of this session in, or tells why not.
+    pub(super) fn arrive(&mut self, epoch: Epoch, lease: Lease) -> Arrival {
+        if let Some(held) = self.held.get_mut(&lease.event_id()) {
+            let beside = self.planted.is(Mutation::StartsBesideCommitted) && !held.is_running();
+            if !beside {
+                return Self::succeed(held, lease, self.planted);
+            }
+        }
+        if let Some((session, waiting)) = self.waiting.iter_mut().find(|(_, w)| w.event_id() == lease.event_id()) {
+            if !lease.supersedes(&waiting.proof) {
+                return Arrival::Stale;
+            }
+            (*session, *waiting) = (epoch, lease);
+            return Arrival::Kept;
+        }
+        if self.waiting.len() >= self.capacity && !self.planted.is(Mutation::BufferUnbounded) {
+            // The new session knows nothing of what an earlier one left unread.
+            let Some(left) = self.waiting.iter().position(|(session, _)| *session < epoch) else {
+                return Arrival::Full;
+            };
+            self.waiting.remove(left);
+        }
+        self.waiting.push_back((epoch, lease));
+        Arrival::Kept
+    }
+
+    fn succeed(held: &mut Held, lease: Lease, planted: Planted) -> Arrival {
+        let newest = held.successor.as_ref().map_or_else(|| held.proof(), |successor| &successor.proof);
+        let newer = lease.supersedes(held.proof()) && lease.supersedes(newest);
+        if !newer && !planted.is(Mutation::NoGenerationCheck) {
+            return Arrival::Stale;
+        }
+        if planted.is(Mutation::OldestSuccessorKept) && held.successor.is_some() {
+            return Arrival::Kept;
+        }
+        held.successor = Some(lease);
+        Arrival::Kept
+    }
+
+    /// Starts the next handler where a slot is free: successors first, then the longest waiting.
+    pub(super) fn start_next(&mut self) -> Option<Action> {
+        let lease = match self.inherited.pop_front() {
+            Some(successor) => successor,
+            None if self.has_free_slot() => self.waiting.pop_front()?.1,
+            None => return None,
+        };
+        self.last_run.0 += 1;
+        let run = self.last_run;
+        let (event_id, event) = (lease.event_id(), Arc::clone(&lease.event));
+        let (generation, lease_ends) = (lease.proof.generation, lease.ends);
+        let state = State::Running { run, lease, lapse: Lapse::Untold };
+        self.held.insert(event_id, Held { state, successor: None });
+        self.runs.insert(run, event_id);
+        Some(Action::Start { run, event, generation, lease_ends })
+    }
+
+    fn has_free_slot(&self) -> bool {
+        let beyond = usize::from(self.planted.is(Mutation::OneSlotTooMany));
+        self.slots_taken() < self.capacity + beyond
+    }
+
+    /// Running and committed events, and those about to run in an inherited slot.
+    pub(super) fn slots_taken(&self) -> usize {
+        self.held.len() + self.inherited.len()
+    }
+
+    /// Whether a successor is about to run in the slot of its predecessor.
+    pub(super) fn has_inherited(&self) -> bool {
+        !self.inherited.is_empty()
+    }
+
+    /// Ends a run whose handler said ok. None if no such run is known.
+    pub(super) fn commit(&mut self, run: RunId) -> Option<EventProof> {
+        let event_id = self.runs.remove(&run)?;
+        let held = self.held.get_mut(&event_id)?;
+        if self.planted.is(Mutation::LateOkForgotten) && matches!(held.state, State::Running { lapse: Lapse::Told, .. })
+        {
+            self.held.remove(&event_id);
+            return None;
+        }
+        let mut proof = held.proof().clone();
+        if let (true, Some(successor)) = (self.planted.is(Mutation::AnotherProof), &held.successor) {
+            proof = successor.proof.clone();
+        }
+        held.state = State::Committed { proof: proof.clone() };
+        Some(proof)
+    }
+
+    /// Ends a run whose handler did not say ok. None if no such run is known.
+    pub(super) fn fail(&mut self, run: RunId) -> Option<(EventId, Generation)> {
+        let event_id = self.runs.remove(&run)?;
+        let generation = self.held.get(&event_id)?.proof().generation;
+        if !self.planted.is(Mutation::SlotLeak) {
+            self.pass_on(event_id);
+        }
+        Some((event_id, generation))
+    }
+
+    /// Settles a committed event as confirmed: its successor is dropped with it.
+    pub(super) fn confirmed(&mut self, event_id: EventId) {
+        if self.planted.is(Mutation::SuccessorOfConfirmedRuns) {
+            return self.pass_on(event_id);
+        }
+        self.held.remove(&event_id);
+    }
+
+    /// Settles a committed event as lost: its successor's turn has come.
+    pub(super) fn lost(&mut self, event_id: EventId) {
+        if self.planted.is(Mutation::SuccessorDropped) {
+            self.held.remove(&event_id);
+        }
+        self.pass_on(event_id);
+    }
+
+    fn pass_on(&mut self, event_id: EventId) {
+        self.inherited.extend(self.held.remove(&event_id).and_then(|held| held.successor));
+    }
+
+    /// Lets go of what lapsed while it waited, and names each running handler whose lease has lapsed once.
+    pub(super) fn lapse(&mut self, now: Instant) -> Vec<Lapsed> {
+        let mut lapsed = Vec::new();
+        let gone = |lease: &Lease| Lapsed { event_id: lease.event_id(), generation: lease.proof.generation, run: None };
+        if !self.planted.is(Mutation::LapsedStarts) {
+            self.waiting.retain(|(_, lease)| {
+                lease.ends > now || {
+                    lapsed.push(gone(lease));
+                    false
+                }
+            });
+            self.inherited.retain(|lease| {
+                lease.ends > now || {
+                    lapsed.push(gone(lease));
+                    false
+                }
+            });
+        }
+        for held in self.held.values_mut() {
+            if let Some(successor) = held.successor.take_if(|successor| successor.ends <= now) {
+                lapsed.push(gone(&successor));
+            }
+            if let State::Running { run, lease, lapse: lapse @ Lapse::Untold } = &mut held.state
+                && lease.ends <= now
+            {
+                *lapse = Lapse::Told;
+                lapsed.push(Lapsed { run: Some(*run), ..gone(lease) });
+            }
+        }
+        lapsed
+    }
+
+    /// When the next lease lapses of which anybody must hear.
+    pub(super) fn next_lapse(&self) -> Option<Instant> {
+        let waiting = self.waiting.iter().map(|(_, lease)| lease.ends);
+        let held = self.held.values().flat_map(|held| {
+            let running = match &held.state {
+                State::Running { lease, lapse: Lapse::Untold, .. } => Some(lease.ends),
+                _ => None,
+            };
+            running.into_iter().chain(held.successor.as_ref().map(|successor| successor.ends))
+        });
+        waiting.chain(self.inherited.iter().map(|lease| lease.ends)).chain(held).min()
+    }
+
+    /// Leaves to the platform whatever has not begun.
+    pub(super) fn drop_unstarted(&mut self) {
+        self.waiting.clear();
+        self.inherited.clear();
+        for held in self.held.values_mut() {
+            held.successor = None;
+        }
+    }
+
+    /// Holds a proof that an earlier machine of the same run had committed.
+    pub(super) fn adopt(&mut self, proof: EventProof) {
+        self.held.insert(proof.event_id, Held { state: State::Committed { proof }, successor: None });
+    }
+
+    /// Runs under way, oldest first.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (RunId, EventId)> + '_ {
+        self.runs.iter().map(|(run, event_id)| (*run, *event_id))
+    }
+
+    pub(super) fn waiting_len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn successors_len(&self) -> usize {
+        self.inherited.len() + self.held.values().filter(|held| held.successor.is_some()).count()
+    }
+
+    /// Forgets everything, at the end of a run.
+    pub(super) fn clear(&mut self) {
+        self.drop_unstarted();
+        self.held.clear();
+        self.runs.clear();
+    }
+}
