@@ -1,1 +1,53 @@
-//! x
+//! Supervised actix actors that consume durable result events and acknowledge them with proofs.
+//!
+//! Build a [`Consumer`] and run it, or give several to a [`Supervisor`]. What it guarantees stands in
+//! `docs/consumer.md`; what it decides, and when, is the pure machine [`perilune_proto::consumer`]. The actors carry
+//! its actions out.
+//!
+//! | actor | owns | receives | sends |
+//! | --- | --- | --- | --- |
+//! | [`Supervisor`] | the running subscriptions | `Start`, [`Stop`], [`StopAll`], [`List`], `Exited` | `Drain` |
+//! | `Subscription` | the machine in custody, four children, one timer | `Drain`, `Connected`, `DeliveriesArrived`, `ConnectionEnded`, `PingAnswered`, `AckAnswered`, `HandlersEnded`, `ChildExited` | everything the four receive; notices |
+//! | `Connection` | one socket | `Dial`, `CloseConnection`, `SendAck`, `SendPing` | `Connected`, `DeliveriesArrived`, `ConnectionEnded` |
+//! | `Heartbeat` | one interval | `StartBeat`, `StopBeat` | `SendPing`, `PingAnswered` |
+//! | `Acknowledger` | the proof in flight | `Attach`, `Commit` | `SendAck`, `AckAnswered` |
+//! | `HandlerPool` | running handlers, their tokens and threads | `Run`, `Cancel`, `Settle`, `DrainReceipts` | `HandlersEnded`; to a user's actor [`HandleEvent`] |
+//!
+//! Each message stands beside the actor that receives it, with its fields and its answer; news for the subscription
+//! stands beside the actor that sends it.
+
+mod acknowledger;
+mod cause;
+mod clock;
+mod connection;
+mod consumer;
+mod contain;
+mod custody;
+mod error;
+mod handle;
+mod handler_pool;
+mod health;
+mod heartbeat;
+mod notice;
+mod run_state;
+mod spec;
+mod subscription;
+mod supervisor;
+mod telemetry;
+mod timer;
+
+pub use consumer::{Consumer, ConsumerBuilder};
+pub use error::{RunError, RunErrorKind};
+pub use handle::ConsumerHandle;
+pub use handler_pool::{
+    ActorHandler, CancelReason, Cancellation, EventContext, EventHandler, HandleEvent, HandlerError, HandlerFn,
+    HandlerResult, Receipt, handler_fn,
+};
+pub use health::{Health, HealthState};
+pub use notice::Notices;
+pub use supervisor::{ConsumerId, List, Listed, Stop, StopAll, Supervisor, SupervisorHandle};
+
+pub use perilune_client as client;
+pub use perilune_proto as proto;
+pub use perilune_proto::ResultEvent;
+pub use perilune_proto::consumer::{ConfigError, HANDLER_FAILED, Notice, Stats};

@@ -1,0 +1,119 @@
+//! Exit guards: who died, how, and the machine it leaves behind.
+//!
+//! actix drops an actor that panics and tells nobody. Each guard is a field of its actor, so its drop runs whatever
+//! ended the actor, and speaks for it.
+
+use actix::WeakRecipient;
+use actix::prelude::*;
+use perilune_proto::consumer::{Consumer, Input, Role};
+
+use crate::clock::now;
+use crate::supervisor::{ConsumerId, Exited};
+
+/// Numbers the children of one subscription, so that late news of one that was replaced is told apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Life(pub u64);
+
+/// How an actor came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It panicked.
+    Panicked,
+    /// It was dropped: its arbiter was stopped, or it stopped itself.
+    Dropped,
+}
+
+impl Exit {
+    /// To be asked in a drop.
+    fn now() -> Self {
+        if std::thread::panicking() { Self::Panicked } else { Self::Dropped }
+    }
+}
+
+/// From a child's [`ExitGuard`] to its subscription: the child is gone.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct ChildExited {
+    /// Which child.
+    pub role: Role,
+    /// Which of those that had the role.
+    pub life: Life,
+    /// How it ended.
+    pub exit: Exit,
+}
+
+/// Tells the subscription when its child is gone.
+pub(crate) struct ExitGuard {
+    role: Role,
+    life: Life,
+    to: WeakRecipient<ChildExited>,
+}
+
+impl ExitGuard {
+    pub(crate) const fn new(role: Role, life: Life, to: WeakRecipient<ChildExited>) -> Self {
+        Self { role, life, to }
+    }
+}
+
+impl Drop for ExitGuard {
+    fn drop(&mut self) {
+        // A subscription that is gone needs no news; it took its children along.
+        if let Some(to) = self.to.upgrade() {
+            to.do_send(ChildExited { role: self.role, life: self.life, exit: Exit::now() });
+        }
+    }
+}
+
+/// Keeps a subscription's machine, and carries it to the supervisor when the subscription dies.
+pub(crate) struct Custody {
+    machine: Option<Box<Consumer>>,
+    /// Set while the machine works: a panic then comes from inside it, and only its proofs are worth keeping.
+    busy: bool,
+    id: ConsumerId,
+    /// Strong: it keeps the supervisor alive for as long as there is a machine to inherit.
+    to: Addr<crate::Supervisor>,
+}
+
+/// A machine without its shell.
+#[derive(Debug)]
+pub struct Estate {
+    /// The machine, with every committed proof.
+    pub(crate) machine: Box<Consumer>,
+    /// Whether its shell died while the machine was at work.
+    pub(crate) interrupted: bool,
+}
+
+impl Custody {
+    pub(crate) const fn new(machine: Box<Consumer>, id: ConsumerId, to: Addr<crate::Supervisor>) -> Self {
+        Self { machine: Some(machine), busy: false, id, to }
+    }
+
+    /// Lets the machine hear an input.
+    pub(crate) fn hear(&mut self, input: Input) {
+        self.busy = true;
+        if let Some(machine) = &mut self.machine {
+            machine.handle(input, now());
+        }
+        self.busy = false;
+    }
+
+    /// Lets something else be done with the machine; nothing after the end.
+    pub(crate) fn with<T>(&mut self, look: impl FnOnce(&mut Consumer) -> Option<T>) -> Option<T> {
+        self.machine.as_deref_mut().and_then(look)
+    }
+
+    /// Ends the custody: the run is over, there is nothing to inherit.
+    pub(crate) fn release(&mut self) {
+        self.machine = None;
+        self.to.do_send(Exited { id: self.id, exit: Exit::Dropped, estate: None });
+    }
+}
+
+impl Drop for Custody {
+    fn drop(&mut self) {
+        if let Some(machine) = self.machine.take() {
+            let estate = Some(Estate { machine, interrupted: self.busy });
+            self.to.do_send(Exited { id: self.id, exit: Exit::now(), estate });
+        }
+    }
+}

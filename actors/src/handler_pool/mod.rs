@@ -1,0 +1,252 @@
+//! `HandlerPool`: the running handlers, their tokens, and the threads they run on.
+//!
+//! The actor itself sits beside the socket and does nothing slow: it queues runs for handler threads and hands
+//! their results on, in batches. User code runs on the handler threads alone (`run.rs`), each an arbiter of its own
+//! with one event at a time, so a handler that blocks its thread, even for ever, holds up nothing but its own event.
+
+mod context;
+mod handler;
+mod queue;
+mod run;
+mod settled;
+mod worker;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix::WeakRecipient;
+use actix::prelude::*;
+use futures_util::stream::unfold;
+use perilune_proto::ResultEvent;
+use perilune_proto::consumer::{RunId, RunSignal};
+use perilune_proto::scalar::{Generation, SubscriptionId};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+pub use context::{CancelReason, Cancellation, EventContext};
+pub use handler::{ActorHandler, EventHandler, HandleEvent, HandlerError, HandlerFn, HandlerResult, handler_fn};
+pub(crate) use handler::{HandlerFactory, per_thread, shared};
+pub(crate) use run::RunEnded;
+pub(crate) use run::outcome_text;
+pub use settled::Receipt;
+use settled::settle;
+pub(crate) use settled::{SettledCallback, settled_callback};
+
+use crate::custody::ExitGuard;
+use queue::{Hire, Queue};
+use run::{Report, Run as QueuedRun};
+use worker::hire;
+
+/// How long a queued run may wait for a thread that was woken before another one is.
+const NUDGE_AFTER: Duration = Duration::from_millis(50);
+/// Results handed on in one message: as many as there can be slots.
+const BATCH: usize = 32;
+
+/// The user's code: what the handler threads run.
+#[derive(Clone)]
+pub(crate) struct Handlers {
+    /// Makes each thread's handler.
+    pub(crate) factory: HandlerFactory,
+    /// Is told what was confirmed.
+    pub(crate) settled: Option<SettledCallback>,
+}
+
+/// Runs the user's handler. One a subscription.
+pub(crate) struct HandlerPool {
+    subscription_id: SubscriptionId,
+    handlers: Arc<Handlers>,
+    queue: Arc<Queue>,
+    tokens: HashMap<RunId, Cancellation>,
+    /// Cloned into every run; each reports once.
+    reports: UnboundedSender<RunEnded>,
+    /// Taken when the actor starts.
+    ended: Option<UnboundedReceiver<RunEnded>>,
+    up: WeakRecipient<HandlersEnded>,
+    /// The queue's count of taken jobs at the last nudge, while one is armed.
+    nudged: Option<u64>,
+    _exit: ExitGuard,
+}
+
+/// What a pool is made of.
+pub(crate) struct PoolSpawn {
+    pub(crate) subscription_id: SubscriptionId,
+    pub(crate) capacity: u8,
+    pub(crate) handlers: Arc<Handlers>,
+    pub(crate) up: WeakRecipient<HandlersEnded>,
+    pub(crate) exit: ExitGuard,
+}
+
+impl HandlerPool {
+    pub(crate) fn new(spawn: PoolSpawn) -> Self {
+        let (reports, ended) = unbounded_channel();
+        Self {
+            subscription_id: spawn.subscription_id,
+            handlers: spawn.handlers,
+            queue: Arc::new(Queue::new(usize::from(spawn.capacity))),
+            tokens: HashMap::new(),
+            reports,
+            ended: Some(ended),
+            up: spawn.up,
+            nudged: None,
+            _exit: spawn.exit,
+        }
+    }
+
+    fn hire_if(&mut self, need: Hire) {
+        if need == Hire::Thread {
+            hire(&self.queue, &self.handlers);
+        }
+    }
+
+    /// Looks after a while whether what was queued is being taken. Armed only while something is queued.
+    fn nudge_later(&mut self, ctx: &mut Context<Self>) {
+        if self.nudged.is_none() {
+            let (count, need) = self.queue.nudge(u64::MAX);
+            self.hire_if(need);
+            self.nudged = count;
+            if count.is_some() {
+                ctx.run_later(NUDGE_AFTER, Self::nudge);
+            }
+        }
+    }
+
+    fn nudge(&mut self, ctx: &mut Context<Self>) {
+        let (count, need) = self.queue.nudge(self.nudged.take().unwrap_or(u64::MAX));
+        self.hire_if(need);
+        self.nudged = count;
+        if count.is_some() {
+            ctx.run_later(NUDGE_AFTER, Self::nudge);
+        }
+    }
+}
+
+impl Actor for HandlerPool {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        if let Some(ended) = self.ended.take() {
+            // One message for all results that are there: an actor's message costs more than a small handler.
+            ctx.add_stream(unfold(ended, async |mut ended| {
+                let mut batch = Vec::new();
+                let count = ended.recv_many(&mut batch, BATCH).await;
+                (count > 0).then_some((batch, ended))
+            }));
+        }
+    }
+}
+
+impl Drop for HandlerPool {
+    fn drop(&mut self) {
+        for token in self.tokens.values() {
+            token.cancel(CancelReason::Stopping);
+        }
+        self.queue.close();
+    }
+}
+
+impl StreamHandler<Vec<RunEnded>> for HandlerPool {
+    fn handle(&mut self, ended: Vec<RunEnded>, _ctx: &mut Context<Self>) {
+        for run in &ended {
+            self.tokens.remove(&run.run);
+        }
+        if let Some(up) = self.up.upgrade() {
+            up.do_send(HandlersEnded(ended));
+        }
+    }
+
+    /// The pool holds a sender itself, so the stream ends with the actor only.
+    fn finished(&mut self, _ctx: &mut Context<Self>) {}
+}
+
+/// To [`HandlerPool`]: run the user's handler on an event. Each is answered by one [`RunEnded`] in a
+/// [`HandlersEnded`]; their number is bounded by the machine's slots.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct Run {
+    /// The run.
+    pub run: RunId,
+    /// What happened.
+    pub event: Arc<ResultEvent>,
+    /// Which lease of the delivery.
+    pub generation: Generation,
+    /// When the lease ends, by the local clock.
+    pub lease_until: Instant,
+}
+
+impl Handler<Run> for HandlerPool {
+    type Result = ();
+
+    fn handle(&mut self, message: Run, ctx: &mut Context<Self>) {
+        let token = Cancellation::default();
+        let context = EventContext::until(self.subscription_id, message.generation, message.lease_until, token.clone());
+        let report = Report::new(message.run, &message.event, &context, self.reports.clone());
+        self.tokens.insert(message.run, token);
+        let need = self.queue.push(QueuedRun { event: message.event, context, report });
+        self.hire_if(need);
+        self.nudge_later(ctx);
+    }
+}
+
+/// To [`HandlerPool`]: tell a running handler's token. No answer; a run that has ended hears nothing.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct Cancel {
+    /// The run.
+    pub run: RunId,
+    /// What its token is told.
+    pub signal: RunSignal,
+}
+
+impl Handler<Cancel> for HandlerPool {
+    type Result = ();
+
+    fn handle(&mut self, message: Cancel, _ctx: &mut Context<Self>) {
+        if let Some(token) = self.tokens.get(&message.run) {
+            token.cancel(match message.signal {
+                RunSignal::Stopping => CancelReason::Stopping,
+                RunSignal::LeaseLapsed => CancelReason::LeaseLapsed,
+            });
+        }
+    }
+}
+
+/// To [`HandlerPool`]: tell the `settled` callback about a confirmation. No answer. More than 1,024 untold ones are
+/// dropped and counted in `perilune_consumer_receipts_dropped_total`.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct Settle(pub Receipt);
+
+impl Handler<Settle> for HandlerPool {
+    type Result = ();
+
+    fn handle(&mut self, message: Settle, ctx: &mut Context<Self>) {
+        if self.handlers.settled.is_none() {
+            return;
+        }
+        let (kept, need) = self.queue.push_receipt(message.0);
+        if !kept {
+            metrics::counter!("perilune_consumer_receipts_dropped_total").increment(1);
+        }
+        self.hire_if(need);
+        self.nudge_later(ctx);
+    }
+}
+
+/// To [`HandlerPool`]: answered once the `settled` callback has been told everything. The asker brings the limit.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct DrainReceipts;
+
+impl Handler<DrainReceipts> for HandlerPool {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _message: DrainReceipts, _ctx: &mut Context<Self>) -> ResponseFuture<()> {
+        let queue = Arc::clone(&self.queue);
+        Box::pin(async move { queue.all_settled().await })
+    }
+}
+
+/// From [`HandlerPool`] to its subscription: handlers that ended, in the order in which they did.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct HandlersEnded(pub Vec<RunEnded>);

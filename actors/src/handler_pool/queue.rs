@@ -1,0 +1,256 @@
+//! What waits for a handler thread, and which thread to wake for it.
+//!
+//! One event at a time on each thread, so that a handler that blocks its thread holds up no other. Waking a thread
+//! costs more than a small handler does, so at most one is on its way at a time: it wakes the next one before it starts
+//! to work, if there is more to do than it can take.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::Receipt;
+use super::run::Run;
+
+/// Receipts kept for the `settled` callback; further ones are dropped and counted.
+pub(super) const RECEIPTS_MAX: usize = 1_024;
+
+/// What a handler thread does next.
+pub(super) enum Job {
+    /// Run the handler on an event.
+    Handle(Run),
+    /// Tell the `settled` callback what was confirmed.
+    Settle(Vec<Receipt>),
+}
+
+/// Whether a thread has to be made for what was queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "what was queued may wait for this thread"]
+pub(super) enum Hire {
+    /// A seat is taken for it: make it.
+    Thread,
+    /// There is none to make.
+    Nobody,
+}
+
+/// The pool's queue. Bounded by the machine: it starts no more runs than there are slots.
+pub(super) struct Queue {
+    state: Mutex<State>,
+    /// Told when the `settled` callback has been told everything.
+    settled: Notify,
+}
+
+struct State {
+    runs: VecDeque<Run>,
+    receipts: Vec<Receipt>,
+    /// A thread is in the `settled` callback: one call at a time, in order.
+    settling: bool,
+    /// Threads without work, the one that rested last on top: its caches are warm.
+    parked: Vec<Arc<Seat>>,
+    /// Threads that were woken, or are being made, and have not looked here yet.
+    waking: usize,
+    threads: usize,
+    threads_max: usize,
+    /// How many jobs were ever taken: tells whether anything moves.
+    taken: u64,
+    closed: bool,
+}
+
+/// One handler thread's place.
+#[derive(Default)]
+pub(super) struct Seat {
+    wake: Notify,
+    woken: AtomicBool,
+}
+
+impl Seat {
+    /// The seat of a thread that is being made.
+    pub(super) fn hired() -> Arc<Self> {
+        Arc::new(Self { wake: Notify::new(), woken: AtomicBool::new(true) })
+    }
+}
+
+impl Queue {
+    /// For so many handlers at once, and one thread more for the `settled` callback.
+    pub(super) fn new(slots: usize) -> Self {
+        Self {
+            state: Mutex::new(State {
+                runs: VecDeque::with_capacity(slots),
+                receipts: Vec::new(),
+                settling: false,
+                parked: Vec::new(),
+                waking: 0,
+                threads: 0,
+                threads_max: slots + 1,
+                taken: 0,
+                closed: false,
+            }),
+            settled: Notify::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No user code runs under the lock, so it is never poisoned half way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a run.
+    pub(super) fn push(&self, run: Run) -> Hire {
+        let mut state = self.state();
+        state.runs.push_back(run);
+        state.wake()
+    }
+
+    /// Queues a receipt for the `settled` callback; `false` if it was dropped.
+    pub(super) fn push_receipt(&self, receipt: Receipt) -> (bool, Hire) {
+        let mut state = self.state();
+        if state.receipts.len() >= RECEIPTS_MAX {
+            return (false, Hire::Nobody);
+        }
+        state.receipts.push(receipt);
+        // While the callback runs, its thread takes what has come in the meantime.
+        let hire = if state.settling { Hire::Nobody } else { state.wake() };
+        (true, hire)
+    }
+
+    /// Wakes one more thread if nothing was taken since `taken`: the one that was woken may be held up by a task that
+    /// user code left behind. Answers the new count while there is something to do.
+    pub(super) fn nudge(&self, taken: u64) -> (Option<u64>, Hire) {
+        let mut state = self.state();
+        if !state.has_job() {
+            return (None, Hire::Nobody);
+        }
+        if state.taken != taken {
+            return (Some(state.taken), Hire::Nobody);
+        }
+        state.waking = 0;
+        let hire = state.wake();
+        (Some(taken), hire)
+    }
+
+    /// The next job of the thread that sits here; none once the queue is closed.
+    pub(super) async fn next(&self, seat: &Arc<Seat>, hire: impl Fn()) -> Option<Job> {
+        loop {
+            {
+                let mut state = self.state();
+                if seat.woken.swap(false, Ordering::Relaxed) {
+                    state.waking = state.waking.saturating_sub(1);
+                }
+                if let Some(job) = state.take() {
+                    let more = if state.has_job() { state.wake() } else { Hire::Nobody };
+                    drop(state);
+                    if more == Hire::Thread {
+                        hire();
+                    }
+                    return Some(job);
+                }
+                if state.closed {
+                    return None;
+                }
+                state.parked.push(Arc::clone(seat));
+            }
+            seat.wake.notified().await;
+        }
+    }
+
+    /// The `settled` callback has come back.
+    pub(super) fn settled(&self) {
+        let mut state = self.state();
+        state.settling = false;
+        if state.receipts.is_empty() {
+            self.settled.notify_waiters();
+        }
+    }
+
+    /// Resolves once the `settled` callback has been told everything.
+    pub(super) async fn all_settled(&self) {
+        loop {
+            let mut settled = std::pin::pin!(self.settled.notified());
+            settled.as_mut().enable();
+            {
+                let state = self.state();
+                if state.closed || (!state.settling && state.receipts.is_empty()) {
+                    return;
+                }
+            }
+            settled.await;
+        }
+    }
+
+    /// No more jobs. Threads that rest end, the others after what they do; what is still queued is dropped, and
+    /// reports itself by that.
+    pub(super) fn close(&self) {
+        let left = {
+            let mut state = self.state();
+            state.closed = true;
+            state.receipts.clear();
+            while let Some(seat) = state.parked.pop() {
+                seat.wake.notify_one();
+            }
+            std::mem::take(&mut state.runs)
+        };
+        self.settled.notify_waiters();
+        drop(left);
+    }
+
+    /// A thread has ended, or could not be made. Only the end of a thread asks for another one.
+    pub(super) fn leave(&self, seat: &Arc<Seat>) -> Hire {
+        let mut state = self.state();
+        state.threads = state.threads.saturating_sub(1);
+        state.parked.retain(|parked| !Arc::ptr_eq(parked, seat));
+        if seat.woken.swap(false, Ordering::Relaxed) {
+            // It was on its way to a job: somebody else has to go.
+            state.waking = state.waking.saturating_sub(1);
+            if state.has_job() {
+                return state.wake();
+            }
+        }
+        Hire::Nobody
+    }
+
+    /// Threads there are.
+    #[cfg(test)]
+    pub(super) fn threads(&self) -> usize {
+        self.state().threads
+    }
+}
+
+impl State {
+    fn has_job(&self) -> bool {
+        !self.runs.is_empty() || (!self.settling && !self.receipts.is_empty())
+    }
+
+    fn take(&mut self) -> Option<Job> {
+        let job = if let Some(run) = self.runs.pop_front() {
+            Job::Handle(run)
+        } else if !self.settling && !self.receipts.is_empty() {
+            self.settling = true;
+            Job::Settle(std::mem::take(&mut self.receipts))
+        } else {
+            return None;
+        };
+        self.taken = self.taken.wrapping_add(1);
+        Some(job)
+    }
+
+    /// Sends somebody to the queue, unless somebody is on the way.
+    fn wake(&mut self) -> Hire {
+        if self.waking > 0 || self.closed {
+            return Hire::Nobody;
+        }
+        if let Some(seat) = self.parked.pop() {
+            self.waking += 1;
+            seat.woken.store(true, Ordering::Relaxed);
+            seat.wake.notify_one();
+            Hire::Nobody
+        } else if self.threads < self.threads_max {
+            self.waking += 1;
+            self.threads += 1;
+            Hire::Thread
+        } else {
+            // Everybody works; whoever is done first looks here.
+            Hire::Nobody
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! `Subscription`: the machine's shell. Every message is an input; `drive` carries the actions out.
+//!
+//! ```text
+//!                      Supervisor
+//!                          │ Drain            ▲ Exited
+//!                          ▼                  │
+//!        ┌──────────── Subscription ──────────┴─────┐        the hub of a star: children know
+//!        ▼             ▼          ▼                 ▼        nobody but it, and it alone turns
+//!    Connection    Heartbeat   Acknowledger    HandlerPool   an action into a message
+//! ```
+//!
+//! No rule lives here: which event may start, which proof goes next, how long to wait and when to stop are the
+//! machine's. `children` makes the four, `act` performs actions, this file hears.
+
+mod act;
+mod children;
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use perilune_proto::consumer::{Enabled, Input, PingAnswer, Role};
+
+use crate::acknowledger::AckAnswered;
+use crate::clock::now;
+use crate::connection::{Connected, ConnectionEnded, DeliveriesArrived, Phase};
+use crate::custody::{ChildExited, Custody};
+use crate::error::Source;
+use crate::handler_pool::{HandlersEnded, Receipt, Settle};
+use crate::heartbeat::PingAnswered;
+use crate::run_state::{Link, Seen};
+use crate::spec::Spec;
+use crate::telemetry::Telemetry;
+use crate::timer::Timer;
+use children::Children;
+
+/// Runs one subscription: owns the machine and the four actors that act for it.
+pub(crate) struct Subscription {
+    spec: Arc<Spec>,
+    custody: Custody,
+    /// Strong addresses: the children end with this actor. Made when it starts.
+    children: Option<Children>,
+    timer: Timer,
+    telemetry: Telemetry,
+    /// The client's error behind the last end of a connection, for the run's.
+    source: Option<Source>,
+    /// Set by the machine's last action: only the `settled` callback is still waited for.
+    finishing: bool,
+}
+
+impl Subscription {
+    pub(crate) fn new(spec: Arc<Spec>, custody: Custody) -> Self {
+        let telemetry = Telemetry::new(spec.config.subscription_id());
+        Self { spec, custody, children: None, timer: Timer::default(), telemetry, source: None, finishing: false }
+    }
+
+    fn children(&mut self, ctx: &mut Context<Self>) -> &mut Children {
+        let spec = &self.spec;
+        self.children.get_or_insert_with(|| Children::spawn(spec, ctx))
+    }
+
+    /// Hears one input and does what follows from it.
+    fn hear(&mut self, input: Input, ctx: &mut Context<Self>) {
+        self.custody.hear(input);
+        self.drive(ctx);
+    }
+
+    /// Carries every action out, shows the figures, arms the timer. The only place with effects.
+    fn drive(&mut self, ctx: &mut Context<Self>) {
+        while let Some(action) = self.custody.with(|machine| machine.poll_action()) {
+            self.perform(action, ctx);
+        }
+        self.show();
+        let deadline = self.custody.with(|machine| machine.poll_timeout()).map(|(deadline, _)| deadline);
+        self.timer.arm(deadline, ctx, |actor, ctx| {
+            actor.timer.fired();
+            actor.hear(Input::TimedOut, ctx);
+        });
+    }
+
+    fn show(&mut self) {
+        let Some(stats) = self.custody.with(|machine| Some(*machine.stats())) else {
+            return;
+        };
+        self.telemetry.show(&stats);
+        self.spec.run.show(|seen: &mut Seen| {
+            let moved = |stats: &perilune_proto::consumer::Stats| {
+                (stats.started, stats.running, stats.committed, stats.acknowledged)
+            };
+            if moved(&seen.stats) != moved(&stats) {
+                seen.moved = Some(now());
+            }
+            seen.stats = stats;
+        });
+    }
+
+    fn link(&self, link: Link) {
+        self.spec.run.show(|seen| seen.link = link);
+    }
+}
+
+impl Actor for Subscription {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        self.children(ctx);
+        // A new machine has its first actions ready; an inherited one has heard of its loss.
+        self.drive(ctx);
+    }
+}
+
+/// To [`Subscription`], from its supervisor: stop in an orderly way. Answered by the run's end alone.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct Drain;
+
+impl Handler<Drain> for Subscription {
+    type Result = ();
+
+    fn handle(&mut self, _message: Drain, ctx: &mut Context<Self>) {
+        self.spec.run.show(|seen| seen.stopping = true);
+        self.hear(Input::Stop, ctx);
+    }
+}
+
+impl Handler<Connected> for Subscription {
+    type Result = ();
+
+    fn handle(&mut self, message: Connected, ctx: &mut Context<Self>) {
+        let Connected { epoch, heartbeat_interval_ms, enabled } = message;
+        self.spec.run.show(|seen| {
+            seen.link = Link::Up(enabled);
+            seen.moved = Some(now());
+        });
+        self.children(ctx).attach(epoch);
+        let heartbeat_interval = std::time::Duration::from_millis(heartbeat_interval_ms.into());
+        self.hear(Input::Connected { epoch, heartbeat_interval, enabled }, ctx);
+    }
+}
+
+impl Handler<DeliveriesArrived> for Subscription {
+    type Result = ();
+
+    fn handle(&mut self, message: DeliveriesArrived, ctx: &mut Context<Self>) {
+        for delivery in message.deliveries {
+            self.custody.hear(Input::Delivered { epoch: message.epoch, delivery });
+        }
+        self.drive(ctx);
+    }
+}
+
+impl Handler<ConnectionEnded> for Subscription {
+    type Result = ();
+
+    fn handle(&mut self, message: ConnectionEnded, ctx: &mut Context<Self>) {
+        let ConnectionEnded { epoch, phase, cause, source } = message;
+        self.link(Link::Down);
+        self.source = source;
+        let input = match phase {
+            Phase::Dialling => Input::DialFailed { epoch, cause },
+            Phase::Open => Input::Disconnected { epoch, cause },
+        };
+        self.hear(input, ctx);
+    }
+}
+
+impl Handler<PingAnswered> for Subscription {
+    type Result = ();
+
+    fn handle(&mut self, message: PingAnswered, ctx: &mut Context<Self>) {
+        if let PingAnswer::Pong(enabled) = message.answer {
+            self.link(Link::Up(enabled));
+        }
+        self.hear(Input::PingAnswered { epoch: message.epoch, answer: message.answer }, ctx);
+    }
+}
+
+impl Handler<AckAnswered> for Subscription {
+    type Result = ();
+
+    fn handle(&mut self, message: AckAnswered, ctx: &mut Context<Self>) {
+        let AckAnswered { epoch, event_id, generation, answer, took } = message;
+        self.telemetry.answered(event_id, &answer, took);
+        self.hear(Input::AckAnswered { epoch, event_id, generation, answer }, ctx);
+    }
+}
+
+impl Handler<HandlersEnded> for Subscription {
+    type Result = ();
+
+    fn handle(&mut self, message: HandlersEnded, ctx: &mut Context<Self>) {
+        for ended in message.0 {
+            self.telemetry.ended(&ended);
+            self.custody.hear(Input::HandlerEnded { run: ended.run, outcome: ended.outcome });
+        }
+        self.drive(ctx);
+    }
+}
+
+impl Handler<ChildExited> for Subscription {
+    type Result = ();
+
+    fn handle(&mut self, message: ChildExited, ctx: &mut Context<Self>) {
+        let ChildExited { role, life, exit } = message;
+        if self.finishing || !self.children(ctx).lost(role, life) {
+            return;
+        }
+        tracing::error!(
+            subscription_id = %self.spec.config.subscription_id(),
+            actor = role.as_str(),
+            exit = ?exit,
+            "perilune.actor_lost"
+        );
+        self.telemetry.crashed(role);
+        if role == Role::Connection {
+            self.link(Link::Down);
+        }
+        self.hear(Input::ChildLost(role), ctx);
+    }
+}
+
+/// Whether new deliveries come, as far as is known.
+impl From<Enabled> for Link {
+    fn from(enabled: Enabled) -> Self {
+        Self::Up(enabled)
+    }
+}
+
+impl Subscription {
+    /// Tells the `settled` callback, if there is one.
+    fn settle(&mut self, receipt: Receipt, ctx: &mut Context<Self>) {
+        if self.spec.handlers.settled.is_some() {
+            self.children(ctx).pool.do_send(Settle(receipt));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The way to use a [`Supervisor`] from anywhere in an application.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use actix::prelude::*;
+
+use super::crew::{Crew, arbiter};
+use super::{ConsumerId, List, Listed, Stop, StopAll, Supervisor};
+use crate::consumer::Consumer;
+use crate::error::{RunError, RunErrorKind};
+use crate::handle::ConsumerHandle;
+
+/// Starts, stops and lists consumers at run time. Clones are the same supervisor; usable from any thread.
+///
+/// Its consumers' sockets are spread over arbiters of its own, so nothing that the application does on its threads
+/// delays a heartbeat. One consumer that ends or crashes leaves the others alone. When the last handle is dropped, the
+/// consumers that still run are stopped in an orderly way, unwatched.
+#[derive(Clone)]
+pub struct SupervisorHandle(Arc<Hold>);
+
+struct Hold(Addr<Supervisor>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.do_send(StopAll);
+    }
+}
+
+impl Supervisor {
+    /// Starts a supervisor whose consumers share up to `arbiters` threads for their sockets. Handlers have threads of
+    /// their own beside these. One is enough for dozens of subscriptions.
+    ///
+    /// # Errors
+    /// [`RunErrorKind::NoArbiter`] without an actix system on this thread, or without a thread to be had.
+    pub fn start(arbiters: NonZeroUsize) -> Result<SupervisorHandle, RunError> {
+        supervisor(arbiters.get()).map(|supervisor| SupervisorHandle(Arc::new(Hold(supervisor))))
+    }
+}
+
+fn supervisor(arbiters_max: usize) -> Result<Addr<Supervisor>, RunError> {
+    let first = arbiter().map_err(|error| RunError::new(RunErrorKind::NoArbiter).with_source(Some(Arc::new(error))))?;
+    let crew = Crew::new(first.clone(), arbiters_max);
+    Ok(Supervisor::start_in_arbiter(&first, move |_| Supervisor::new(crew)))
+}
+
+/// Starts a consumer under a supervisor of its own, which ends with it.
+pub(crate) fn start_alone(consumer: &Consumer) -> Result<ConsumerHandle, RunError> {
+    consumer.start_under(&supervisor(1)?)
+}
+
+impl SupervisorHandle {
+    /// Starts a consumer.
+    ///
+    /// # Errors
+    /// [`RunErrorKind::AlreadyRan`]: a consumer runs once.
+    pub fn add(&self, consumer: &Consumer) -> Result<ConsumerHandle, RunError> {
+        consumer.start_under(&self.0.0)
+    }
+
+    /// Asks a consumer to stop, as its own handle does.
+    pub fn stop(&self, id: ConsumerId) {
+        self.0.0.do_send(Stop { id });
+    }
+
+    /// Asks every consumer to stop. Await their handles for how it went.
+    pub fn stop_all(&self) {
+        self.0.0.do_send(StopAll);
+    }
+
+    /// How every consumer does, in the order of their starts: for a readiness route. Ended ones (the last 64) are
+    /// among them, with their error.
+    ///
+    /// # Errors
+    /// [`RunErrorKind::Aborted`] when the actix system was stopped.
+    pub async fn list(&self) -> Result<Vec<Listed>, RunError> {
+        self.0.0.send(List).await.map_err(|_| RunError::new(RunErrorKind::Aborted))
+    }
+
+    /// The actor, for an application that speaks to it with messages: [`Stop`], [`StopAll`], [`List`].
+    #[must_use]
+    pub fn actor(&self) -> Addr<Supervisor> {
+        self.0.0.clone()
+    }
+}
+
+impl fmt::Debug for SupervisorHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SupervisorHandle").field("connected", &self.0.0.connected()).finish()
+    }
+}
