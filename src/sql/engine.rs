@@ -1,6 +1,9 @@
 //! What differs between the engines, as constants of a sealed trait.
 
-use super::url::EngineName;
+use std::future::Future;
+
+use super::pool::{OpenError, PoolSettings};
+use super::url::{DatabaseUrl, DatabaseUrlError, EngineName};
 
 mod sealed {
     /// Only the three drivers of sqlx that we test are engines.
@@ -23,6 +26,15 @@ pub trait Engine: sqlx::Database + sealed::Sealed {
     /// Whether only one connection may write at a time, so that writers queue in the program (fairly) and not
     /// in the engine (by polling).
     const WRITERS: Writers;
+
+    /// Opens a pool for writing on the database that a URL names.
+    ///
+    /// # Errors
+    /// [`OpenError`]: the URL names another engine, or the database can't be opened.
+    fn open(
+        url: &DatabaseUrl,
+        settings: &PoolSettings,
+    ) -> impl Future<Output = Result<sqlx::Pool<Self>, OpenError>> + Send;
 }
 
 /// How many connections may write at a time.
@@ -41,6 +53,14 @@ impl Engine for sqlx::Sqlite {
     const ENGINE: EngineName = EngineName::Sqlite;
     const BEGIN_WRITE: &'static str = "BEGIN IMMEDIATE";
     const WRITERS: Writers = Writers::One;
+
+    async fn open(url: &DatabaseUrl, settings: &PoolSettings) -> Result<sqlx::Pool<Self>, OpenError> {
+        #[allow(unreachable_patterns, reason = "with one engine compiled in there is no other")]
+        match url {
+            DatabaseUrl::Sqlite(url) => Ok(super::pool::open_sqlite(url, settings).await?.writer),
+            other => Err(DatabaseUrlError::OtherEngine { wanted: Self::ENGINE, found: other.engine() }.into()),
+        }
+    }
 }
 
 #[cfg(feature = "postgres")]
@@ -48,8 +68,16 @@ impl sealed::Sealed for sqlx::Postgres {}
 #[cfg(feature = "postgres")]
 impl Engine for sqlx::Postgres {
     const ENGINE: EngineName = EngineName::Postgres;
-    const BEGIN_WRITE: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+    const BEGIN_WRITE: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
     const WRITERS: Writers = Writers::Many;
+
+    async fn open(url: &DatabaseUrl, settings: &PoolSettings) -> Result<sqlx::Pool<Self>, OpenError> {
+        #[allow(unreachable_patterns, reason = "with one engine compiled in there is no other")]
+        match url {
+            DatabaseUrl::Postgres(url) => Ok(super::pool::connect_postgres(url, settings).await?),
+            other => Err(DatabaseUrlError::OtherEngine { wanted: Self::ENGINE, found: other.engine() }.into()),
+        }
+    }
 }
 
 #[cfg(feature = "mysql")]
@@ -58,6 +86,14 @@ impl sealed::Sealed for sqlx::MySql {}
 impl Engine for sqlx::MySql {
     const ENGINE: EngineName = EngineName::MySql;
     // Two statements in one packet: `START TRANSACTION` takes no isolation level here.
-    const BEGIN_WRITE: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION READ WRITE";
+    const BEGIN_WRITE: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
     const WRITERS: Writers = Writers::Many;
+
+    async fn open(url: &DatabaseUrl, settings: &PoolSettings) -> Result<sqlx::Pool<Self>, OpenError> {
+        #[allow(unreachable_patterns, reason = "with one engine compiled in there is no other")]
+        match url {
+            DatabaseUrl::MySql(url) => Ok(super::pool::connect_mysql(url, settings).await?),
+            other => Err(DatabaseUrlError::OtherEngine { wanted: Self::ENGINE, found: other.engine() }.into()),
+        }
+    }
 }

@@ -29,6 +29,8 @@ pub enum SqlErrorKind {
     Unavailable,
     /// The connection was lost while the commit was under way: it took place or it did not.
     UnknownCommit,
+    /// The engine had given the transaction up (after an error that the caller swallowed) when it was to be committed.
+    TransactionAborted,
     /// The database's disk is full.
     DiskFull,
     /// The database or the transaction takes no writes: a replica, a read-only file, a read-only transaction.
@@ -61,6 +63,7 @@ impl SqlErrorKind {
             Self::IdleTimeout => "the transaction was idle for longer than the database allows",
             Self::Unavailable => "the database is unavailable",
             Self::UnknownCommit => "the connection was lost at the commit, whose outcome is unknown",
+            Self::TransactionAborted => "the database had given the transaction up before its commit",
             Self::DiskFull => "the database's disk is full",
             Self::ReadOnly => "the database is read-only",
             Self::MissingSchema => "a table or column is missing; run the migrations",
@@ -113,6 +116,8 @@ impl SqlError {
         let mut error = Self::from(driver);
         if error.kind == SqlErrorKind::Unavailable || codes::is_ambiguous_at_commit(&error.driver) {
             error.kind = SqlErrorKind::UnknownCommit;
+        } else if codes::is_gone_at_commit(&error.driver) {
+            error.kind = SqlErrorKind::TransactionAborted;
         }
         error
     }

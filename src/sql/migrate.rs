@@ -111,7 +111,7 @@ pub async fn migrate<DB: Migrate>(
     prefix: &TablePrefix,
     component: &Component,
 ) -> Result<Vec<Applied>, MigrateError> {
-    DB::run(pool, &Plan::new(prefix, component, DB::ENGINE)).await
+    DB::apply_pending(pool, &Plan::new(prefix, component, DB::ENGINE)).await
 }
 
 /// Checks, without changing anything, that a component's tables are at this program's version.
@@ -140,7 +140,10 @@ pub async fn validate<DB: Migrate>(
 pub trait Migrate: Engine {
     /// Applies what is pending, under the engine's lock.
     #[doc(hidden)]
-    fn run(pool: &sqlx::Pool<Self>, plan: &Plan) -> impl Future<Output = Result<Vec<Applied>, MigrateError>> + Send;
+    fn apply_pending(
+        pool: &sqlx::Pool<Self>,
+        plan: &Plan,
+    ) -> impl Future<Output = Result<Vec<Applied>, MigrateError>> + Send;
 
     /// What the database says was applied; empty where the table of migrations is missing.
     #[doc(hidden)]

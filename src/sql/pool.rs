@@ -16,6 +16,7 @@ use sqlx::pool::PoolOptions;
 use sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 
 use super::error::SqlError;
+use super::url::DatabaseUrlError;
 #[cfg(feature = "sqlite")]
 use super::url::{SqliteAccess, SqlitePlace, SqliteUrl};
 
@@ -69,6 +70,18 @@ impl PoolSettings {
                 })
             })
     }
+}
+
+/// A database could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The URL names no database that can be used here.
+    #[error(transparent)]
+    Url(#[from] DatabaseUrlError),
+    /// The engine refused, or there is none.
+    #[error(transparent)]
+    Sql(#[from] SqlError),
 }
 
 /// The two pools of a SQLite database: one connection that writes, a few that read.

@@ -36,6 +36,12 @@ impl TablePrefix {
     pub fn render(&self, template: &'static str) -> Statement {
         Statement(template.replace("{prefix}", &self.0).into())
     }
+
+    /// As [`TablePrefix::render`], with one more placeholder. What it stands for must be text of this crate.
+    #[must_use]
+    pub(crate) fn render_with(&self, template: &'static str, placeholder: &str, text: &str) -> Statement {
+        Statement(template.replace("{prefix}", &self.0).replace(placeholder, text).into())
+    }
 }
 
 impl Default for TablePrefix {

@@ -72,6 +72,19 @@ pub(super) fn is_ambiguous_at_commit(driver: &sqlx::Error) -> bool {
     }
 }
 
+/// Codes that say at a commit that there is no transaction any more.
+pub(super) fn is_gone_at_commit(driver: &sqlx::Error) -> bool {
+    let Some(code) = code(driver) else { return false };
+    match origin(driver) {
+        // "cannot commit - no transaction is active" has no code of its own.
+        Some(EngineName::Sqlite) => code == "1",
+        // Our savepoint does not exist.
+        Some(EngineName::MySql) => code == "1305",
+        Some(EngineName::Postgres) => code == "25P02",
+        None => false,
+    }
+}
+
 fn sqlite(code: &str, message: &str) -> Classified {
     let Ok(code) = code.parse::<i32>() else { return (SqlErrorKind::Other, None) };
     let kind = match (code, code & 0xff) {
@@ -107,6 +120,7 @@ fn postgres(code: &str, constraint: Option<&str>) -> Classified {
         "55P03" => SqlErrorKind::LockTimeout,
         "40001" => SqlErrorKind::Serialization,
         "57014" | "25P04" => SqlErrorKind::StatementTimeout,
+        "25P02" => SqlErrorKind::TransactionAborted,
         "25P03" => SqlErrorKind::IdleTimeout,
         "25006" => SqlErrorKind::ReadOnly,
         "53100" => SqlErrorKind::DiskFull,

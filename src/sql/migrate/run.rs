@@ -80,7 +80,7 @@ mod sqlite {
     );
 
     impl Migrate for Db {
-        async fn run(pool: &sqlx::Pool<Self>, plan: &Plan) -> Result<Vec<Applied>, MigrateError> {
+        async fn apply_pending(pool: &sqlx::Pool<Self>, plan: &Plan) -> Result<Vec<Applied>, MigrateError> {
             let mut tx = pool.begin_with(Self::BEGIN_WRITE).await.map_err(|error| plan.failed(error))?;
             let applied = apply(&mut tx, plan).await?;
             tx.commit().await.map_err(|error| plan.failed(error))?;
@@ -104,7 +104,7 @@ mod postgres {
     );
 
     impl Migrate for Db {
-        async fn run(pool: &sqlx::Pool<Self>, plan: &Plan) -> Result<Vec<Applied>, MigrateError> {
+        async fn apply_pending(pool: &sqlx::Pool<Self>, plan: &Plan) -> Result<Vec<Applied>, MigrateError> {
             let failed = |error| plan.failed(error);
             let mut tx = pool.begin_with(Self::BEGIN_WRITE).await.map_err(failed)?;
             // The pool's limits are for events; an index on a large table may take its time.
@@ -137,7 +137,7 @@ mod mysql {
     );
 
     impl Migrate for Db {
-        async fn run(pool: &sqlx::Pool<Self>, plan: &Plan) -> Result<Vec<Applied>, MigrateError> {
+        async fn apply_pending(pool: &sqlx::Pool<Self>, plan: &Plan) -> Result<Vec<Applied>, MigrateError> {
             let failed = |error| plan.failed(error);
             // A connection of its own that is closed afterwards: the lock ends with it, however the run ends.
             let mut connection = pool.acquire().await.map_err(failed)?.detach();

@@ -1,0 +1,179 @@
+//! The engines under test, with what a test asks of each besides the port.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use perilune::inbox::{Inbox, Store};
+use perilune::sql::{DatabaseUrl, PoolSettings, TablePrefix};
+use sqlx::Pool;
+
+/// An engine, and the two things that tests do on it in plain SQL.
+pub trait TestEngine: Store {
+    /// The variable that names a database; none where the test makes its own.
+    const VARIABLE: Option<&'static str>;
+
+    /// Runs statements.
+    fn run(on: &mut Self::Connection, sql: &str) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+
+    /// Reads one number.
+    fn number(on: &mut Self::Connection, sql: &str) -> impl Future<Output = Result<i64, sqlx::Error>> + Send;
+}
+
+macro_rules! engine {
+    ($Db:ty, $variable:expr, $number:literal) => {
+        impl TestEngine for $Db {
+            const VARIABLE: Option<&'static str> = $variable;
+
+            async fn run(on: &mut Self::Connection, sql: &str) -> Result<u64, sqlx::Error> {
+                let sql = sqlx::AssertSqlSafe(sql.to_owned());
+                Ok(sqlx::raw_sql(sql).execute(on).await?.rows_affected())
+            }
+
+            async fn number(on: &mut Self::Connection, sql: &str) -> Result<i64, sqlx::Error> {
+                let sql = sqlx::AssertSqlSafe(format!(concat!("SELECT CAST(({}) AS ", $number, ")"), sql));
+                sqlx::query_scalar(sql).persistent(false).fetch_one(on).await
+            }
+        }
+    };
+}
+
+engine!(sqlx::Sqlite, None, "INTEGER");
+engine!(sqlx::Postgres, Some("PERILUNE_TEST_POSTGRES_URL"), "BIGINT");
+engine!(sqlx::MySql, Some("PERILUNE_TEST_MYSQL_URL"), "SIGNED");
+
+/// A database with tables of its own, dropped at the end of the test.
+pub struct Site<DB: TestEngine> {
+    pub pool: Pool<DB>,
+    pub prefix: TablePrefix,
+    pub url: String,
+    pub settings: PoolSettings,
+    // The folder of a SQLite file.
+    _folder: Option<tempfile::TempDir>,
+}
+
+/// Two tests never share tables, nor do two runs of one.
+fn fresh_prefix() -> TablePrefix {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let text = format!("t{}_{}_", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    text.parse().expect("a prefix")
+}
+
+impl<DB: TestEngine> Site<DB> {
+    /// Opens a site with the inbox's tables and two business tables; none where the engine is not at hand.
+    pub async fn open(settings: PoolSettings) -> Option<Self> {
+        let (url, folder) = match DB::VARIABLE {
+            None => {
+                let folder = tempfile::tempdir().expect("a folder");
+                (format!("sqlite:{}", folder.path().join("site.db").display()), Some(folder))
+            }
+            Some(variable) => (named(variable)?, None),
+        };
+        let parsed: DatabaseUrl = url.parse().expect("a database URL");
+        let pool = DB::open(&parsed, &settings).await.expect("the database answers");
+        let site = Self { pool, prefix: fresh_prefix(), url, settings, _folder: folder };
+        site.inbox("setup").migrate().await.expect("migrated");
+        site.run("CREATE TABLE {p}effect (tag VARCHAR(64) NOT NULL)").await;
+        site.run("CREATE TABLE {p}sku (sku VARCHAR(64) NOT NULL PRIMARY KEY, n BIGINT NOT NULL)").await;
+        site.run("INSERT INTO {p}sku VALUES ('a', 0), ('b', 0)").await;
+        Some(site)
+    }
+
+    /// Another pool on the same tables, as another process would have.
+    pub async fn another_pool(&self, settings: PoolSettings) -> Pool<DB> {
+        DB::open(&self.url.parse().expect("a database URL"), &settings).await.expect("the database answers")
+    }
+
+    pub fn inbox(&self, consumer: &str) -> Inbox<DB> {
+        Inbox::with_prefix(self.pool.clone(), consumer, &self.prefix).expect("a consumer's name")
+    }
+
+    /// A statement with `{p}` for the prefix.
+    pub fn sql(&self, template: &str) -> String {
+        template.replace("{p}", self.prefix.as_str())
+    }
+
+    pub async fn run(&self, template: &str) -> u64 {
+        let mut on = self.pool.acquire().await.expect("a connection");
+        DB::run(&mut on, &self.sql(template)).await.expect(template)
+    }
+
+    pub async fn number(&self, template: &str) -> i64 {
+        let mut on = self.pool.acquire().await.expect("a connection");
+        DB::number(&mut on, &self.sql(template)).await.expect(template)
+    }
+
+    /// How often the business statements of `tag` took effect.
+    pub async fn effects(&self, tag: &str) -> i64 {
+        self.number(&format!("SELECT COUNT(*) FROM {{p}}effect WHERE tag = '{tag}'")).await
+    }
+
+    /// The business statement that counts.
+    pub fn effect(&self, tag: &str) -> String {
+        self.sql(&format!("INSERT INTO {{p}}effect (tag) VALUES ('{tag}')"))
+    }
+
+    pub async fn close(self) {
+        if DB::VARIABLE.is_some() {
+            for table in ["effect", "sku", "inbox", "inbox_pruner", "outbox", "outbox_lane", "migrations"] {
+                self.run(&format!("DROP TABLE IF EXISTS {{p}}{table}")).await;
+            }
+        }
+        self.pool.close().await;
+    }
+}
+
+fn named(variable: &str) -> Option<String> {
+    if let Ok(url) = std::env::var(variable) {
+        return Some(url);
+    }
+    assert!(std::env::var_os("PERILUNE_TEST_DATABASES_REQUIRED").is_none(), "{variable} is not set");
+    println!("skipped: {variable} is not set; `.ci/databases cargo test --all-features --test stores` runs it");
+    None
+}
+
+/// Runs one guarantee on one engine.
+pub fn exercise<DB: TestEngine, F: Future<Output = ()>>(guarantee: impl FnOnce(Site<DB>) -> F) {
+    exercise_with(PoolSettings { max_connections: 34, ..PoolSettings::default() }, guarantee);
+}
+
+/// [`exercise`] with other limits of the pool.
+pub fn exercise_with<DB: TestEngine, F: Future<Output = ()>>(
+    settings: PoolSettings,
+    guarantee: impl FnOnce(Site<DB>) -> F,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        if let Some(site) = Site::open(settings).await {
+            guarantee(site).await;
+        }
+    });
+}
+
+/// One test per guarantee and engine.
+macro_rules! on_every_engine {
+    ($($guarantee:ident),* $(,)?) => {
+        $crate::engines::on_engine! { sqlite: sqlx::Sqlite, $($guarantee),* }
+        $crate::engines::on_servers! { $($guarantee),* }
+    };
+}
+
+/// One test per guarantee and server.
+macro_rules! on_servers {
+    ($($guarantee:ident),* $(,)?) => {
+        $crate::engines::on_engine! { postgres: sqlx::Postgres, $($guarantee),* }
+        $crate::engines::on_engine! { mysql: sqlx::MySql, $($guarantee),* }
+    };
+}
+
+macro_rules! on_engine {
+    ($module:ident: $Db:ty, $($guarantee:ident),*) => {
+        mod $module {
+            $(#[test]
+            fn $guarantee() {
+                crate::engines::exercise::<$Db, _>(super::$guarantee);
+            })*
+        }
+    };
+}
+
+pub(crate) use {on_engine, on_every_engine, on_servers};
