@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::completions::CompletionsArgs;
-use super::consume::ConsumeArgs;
 use super::delivery::DeliveryArgs;
 use super::logging::LogFormat;
 use super::publish::PublishArgs;
@@ -43,7 +42,6 @@ pub(crate) enum CliCommand {
     Subscription(SubscriptionArgs),
     Delivery(DeliveryArgs),
     Publish(Box<PublishArgs>),
-    Consume(Box<ConsumeArgs>),
     Completions(CompletionsArgs),
 }
 

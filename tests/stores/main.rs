@@ -8,3 +8,5 @@
 mod engines;
 mod events;
 mod inbox;
+#[cfg(feature = "server")]
+mod server_store;

@@ -1,0 +1,13 @@
+//! What every store of the server guarantees, one function a guarantee, run for each engine.
+//!
+//! A guarantee takes a [`World`](world::World): an empty store and a way to let its clock go on. It never sleeps.
+
+mod credentials;
+mod engines;
+mod leases;
+mod log;
+mod proofs;
+mod retention;
+mod subscriptions;
+mod upkeep;
+mod world;
