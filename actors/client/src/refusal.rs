@@ -6,17 +6,18 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use actix_codec::Framed;
-use actix_http::h1::{ClientCodec, MessageType};
+use actix_http::h1::{ClientCodec, ClientPayloadCodec, MessageType};
 use actix_service::Service;
 use awc::error::SendRequestError;
 use awc::http::StatusCode;
-use awc::http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use awc::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use awc::middleware::Transform;
 use awc::{BoxedSocket, ConnectRequest, ConnectResponse};
 use futures_util::StreamExt as _;
 use futures_util::future::LocalBoxFuture;
 use perilune_proto::limits;
 use serde::Deserialize;
+use tokio::io::AsyncReadExt as _;
 
 use crate::error::DialError;
 
@@ -86,7 +87,7 @@ where
                 ConnectResponse::Tunnel(head, framed) if head.status != StatusCode::SWITCHING_PROTOCOLS => {
                     // At once: if the body stalls, the dial's deadline ends this future here.
                     slot.keep(head.status, &head.headers);
-                    let (body, framed) = read_body(framed).await;
+                    let (body, framed) = read_body(head.status, &head.headers, framed).await;
                     slot.keep_code(problem_code(&head.headers, &body));
                     Ok(ConnectResponse::Tunnel(head, framed))
                 }
@@ -96,13 +97,17 @@ where
     }
 }
 
+type Answer = Framed<BoxedSocket, ClientCodec>;
+
 /// Reads at most [`limits::PROBLEM_BYTES_MAX`] of the body; what is cut off is no readable problem.
-async fn read_body(framed: Framed<BoxedSocket, ClientCodec>) -> (Vec<u8>, Framed<BoxedSocket, ClientCodec>) {
-    let mut body = Vec::new();
-    // The payload decoder panics where there is no body.
+async fn read_body(status: StatusCode, headers: &HeaderMap, framed: Answer) -> (Vec<u8>, Answer) {
+    // The payload decoder panics where it sees no body.
     if matches!(framed.codec_ref().message_type(), MessageType::None) {
-        return (body, framed);
+        let none = status.is_informational() || matches!(status.as_u16(), 204 | 304);
+        let none = none || headers.contains_key(CONTENT_LENGTH);
+        return if none { (Vec::new(), framed) } else { read_to_end(framed).await };
     }
+    let mut body = Vec::new();
     let mut payload = framed.into_map_codec(ClientCodec::into_payload_codec);
     while let Some(Ok(Some(chunk))) = payload.next().await {
         let room = limits::PROBLEM_BYTES_MAX - body.len();
@@ -111,7 +116,18 @@ async fn read_body(framed: Framed<BoxedSocket, ClientCodec>) -> (Vec<u8>, Framed
             break;
         }
     }
-    (body, payload.into_map_codec(actix_http::h1::ClientPayloadCodec::into_message_codec))
+    (body, payload.into_map_codec(ClientPayloadCodec::into_message_codec))
+}
+
+/// A body without a stated length ends with the connection. To the codec it is none.
+async fn read_to_end(framed: Answer) -> (Vec<u8>, Answer) {
+    let mut parts = framed.into_parts();
+    let mut body = parts.read_buf.split().to_vec();
+    body.truncate(limits::PROBLEM_BYTES_MAX);
+    let room = limits::PROBLEM_BYTES_MAX - body.len();
+    // A failed read ends it as a FIN does: what has come may still be a whole problem.
+    let _ = (&mut parts.io).take(room as u64).read_to_end(&mut body).await;
+    (body, Framed::from_parts(parts))
 }
 
 fn problem_code(headers: &HeaderMap, body: &[u8]) -> Option<String> {
