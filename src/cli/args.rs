@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::completions::CompletionsArgs;
+use super::consume::ConsumeArgs;
 use super::delivery::DeliveryArgs;
 use super::logging::LogFormat;
 use super::publish::PublishArgs;
@@ -42,6 +43,7 @@ pub(crate) enum CliCommand {
     Subscription(SubscriptionArgs),
     Delivery(DeliveryArgs),
     Publish(Box<PublishArgs>),
+    Consume(Box<ConsumeArgs>),
     Completions(CompletionsArgs),
 }
 

@@ -1,6 +1,6 @@
 //! How a command ends: the exit codes of cli.md and the one sentence that goes with each.
 
-use std::fmt::Write as _;
+use std::fmt;
 
 use perilune_proto::scalar::EventId;
 
@@ -33,16 +33,39 @@ pub(crate) enum Failure {
         code: String,
         /// What that means, one clause.
         reason: String,
+        /// What a consumer had to leave.
+        left: Left,
     },
     /// A consumer's stop ran out of its time.
-    ShutdownTimeout {
-        /// Events whose handler said ok and whose proof is not confirmed.
-        unconfirmed: Vec<EventId>,
-        /// Events whose handler still runs.
-        running: Vec<EventId>,
-    },
-    /// It has said everything already; only the exit code is left.
-    Reported,
+    ShutdownTimeout(Left),
+}
+
+/// What a consumer had to leave; the platform delivers it again.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    /// Events known here and unconfirmed.
+    pub(crate) unconfirmed: Vec<EventId>,
+    /// Events whose handler still runs.
+    pub(crate) running: Vec<EventId>,
+}
+
+impl Left {
+    const fn is_empty(&self) -> bool {
+        self.unconfirmed.is_empty() && self.running.is_empty()
+    }
+}
+
+/// Counts, then an event a line.
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} unconfirmed, {} running", self.unconfirmed.len(), self.running.len())?;
+        for (what, events) in [("unconfirmed", &self.unconfirmed), ("running", &self.running)] {
+            for event in events {
+                write!(f, "\n  {what} {event}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Failure {
@@ -60,37 +83,25 @@ impl Failure {
     pub(crate) const fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => USAGE,
-            Self::Failed(_) | Self::Reported => FAILED,
+            Self::Failed(_) => FAILED,
             Self::Permanent { .. } => PERMANENT,
-            Self::ShutdownTimeout { .. } => SHUTDOWN_TIMEOUT,
+            Self::ShutdownTimeout(_) => SHUTDOWN_TIMEOUT,
         }
     }
 
     /// Tells it on stderr.
     pub(crate) fn report(&self) {
-        if let Some(text) = self.text() {
-            eprintln!("error: {text}");
-        }
+        eprintln!("error: {}", self.text());
     }
 
-    fn text(&self) -> Option<String> {
+    fn text(&self) -> String {
         match self {
-            Self::Usage(sentence) => Some(format!("{sentence}\n\nFor more information, try '--help'.")),
+            Self::Usage(sentence) => format!("{sentence}\n\nFor more information, try '--help'."),
             // `{:#}` is the whole chain on one line: what, then why.
-            Self::Failed(error) => Some(format!("{error:#}")),
-            Self::Permanent { code, reason } => Some(format!("{code}: {reason}")),
-            Self::ShutdownTimeout { unconfirmed, running } => {
-                let mut text =
-                    format!("shutdown timeout: {} unconfirmed, {} running", unconfirmed.len(), running.len());
-                for (what, events) in [("unconfirmed", unconfirmed), ("running", running)] {
-                    for event in events {
-                        // Writing to a String can't fail.
-                        let _ = write!(text, "\n  {what} {event}");
-                    }
-                }
-                Some(text)
-            }
-            Self::Reported => None,
+            Self::Failed(error) => format!("{error:#}"),
+            Self::Permanent { code, reason, left } if left.is_empty() => format!("{code}: {reason}"),
+            Self::Permanent { code, reason, left } => format!("{code}: {reason}; {left}"),
+            Self::ShutdownTimeout(left) => format!("shutdown timeout: {left}"),
         }
     }
 }
@@ -107,11 +118,11 @@ mod tests {
 
     #[test]
     fn a_shutdown_timeout_tells_counts_and_event_ids() {
-        let failure = Failure::ShutdownTimeout {
+        let failure = Failure::ShutdownTimeout(Left {
             unconfirmed: vec![EventId::from_u128(1)],
             running: vec![EventId::from_u128(2), EventId::from_u128(3)],
-        };
-        let text = failure.text().expect("it has a text");
+        });
+        let text = failure.text();
         assert!(text.starts_with("shutdown timeout: 1 unconfirmed, 2 running\n"), "{text}");
         assert!(text.contains("unconfirmed 00000000000000000000000000000001"), "{text}");
         assert!(text.contains("running 00000000000000000000000000000003"), "{text}");

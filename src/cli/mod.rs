@@ -75,6 +75,7 @@ async fn execute(command: CliCommand) -> Outcome {
     match command {
         CliCommand::Subscription(args) => subscription::run(args).await,
         CliCommand::Delivery(args) => delivery::run(args).await,
+        CliCommand::Consume(args) => consume::run(*args).await,
         CliCommand::Publish(args) => publish::run(*args).await,
         CliCommand::Completions(args) => completions::run(&args),
     }

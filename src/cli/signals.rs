@@ -12,11 +12,6 @@ use super::exit::{Failure, INTERRUPTED, Outcome};
 pub(crate) struct StopSignal(watch::Receiver<bool>);
 
 impl StopSignal {
-    /// Whether an end was asked for.
-    pub(crate) fn is_set(&self) -> bool {
-        *self.0.borrow()
-    }
-
     /// Resolves when an end is asked for.
     pub(crate) async fn wait(&self) {
         // The sender lives as long as the process; without it nobody can ask any more.

@@ -72,7 +72,7 @@ impl<DB: Store> Inbox<DB> {
         let deadline = scope.deadline;
         let (stop, guard) = scope.into_stop();
         let attempts = Attempts { inner: Arc::clone(&self.0), key: Key::of(event), deadline, stop };
-        let ended = tokio::spawn(attempts.run(work)).await;
+        let ended = self.0.runtime.spawn(attempts.run(work)).await;
         drop(guard);
         let result = match ended {
             Ok(result) => result,

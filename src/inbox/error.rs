@@ -175,6 +175,9 @@ pub enum OpenError {
     /// The consumer's name is not 1 to 128 of `A-Z a-z 0-9 . _ -`.
     #[error("a consumer's name must be 1 to 128 of A-Z a-z 0-9 . _ -")]
     ConsumerName,
+    /// There is no tokio runtime on this thread to run transactions on.
+    #[error("an inbox must be made on a thread with a tokio runtime")]
+    NoRuntime,
     /// A setting is out of its range.
     #[error("{field} must be {range}")]
     Setting {

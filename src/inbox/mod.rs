@@ -35,19 +35,22 @@ use std::sync::Arc;
 
 use perilune_proto::scalar::Name;
 use sqlx::Pool;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::sql::engine::Writers;
-use crate::sql::{Component, MigrateError, Migration, PoolSettings, TablePrefix, migrate};
+use crate::sql::{Component, MigrateError, Migration, PoolSettings, SqlError, TablePrefix, migrate};
 
 mod apply;
 mod error;
 mod fingerprint;
+mod handler;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod scope;
+mod settle;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod store;
@@ -57,6 +60,7 @@ mod within;
 pub use apply::Admission;
 pub use error::{ApplyError, ApplyErrorKind, BoxError, OpenError};
 pub use fingerprint::Fingerprint;
+pub use handler::InboxHandler;
 pub use scope::Scope;
 pub use store::Store;
 pub use transaction::OpenTransaction;
@@ -103,6 +107,8 @@ struct Inner<DB: Store> {
     consumer: Name,
     prefix: TablePrefix,
     sql: Statements,
+    // Where the inbox was made. Every transaction runs there: a connection is driven by the runtime that opened it.
+    runtime: Handle,
     // One permit where the engine has one writer: waiting here is fair, waiting in the engine is not.
     writer: Option<Semaphore>,
 }
@@ -111,6 +117,22 @@ impl<DB: Store> Inner<DB> {
     async fn turn(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         self.writer.as_ref()?.acquire().await.ok()
+    }
+
+    /// Runs statements in a write transaction, for upkeep: no event waits for it.
+    async fn in_transaction<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut DB::Connection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, SqlError> {
+        let _turn = self.turn().await;
+        let mut tx = self.pool.begin_with(DB::BEGIN).await?;
+        match work(&mut tx).await {
+            Ok(done) => DB::finish(tx).await.map(|()| done).map_err(SqlError::at_commit),
+            Err(error) => {
+                apply::roll_back(tx).await;
+                Err(error.into())
+            }
+        }
     }
 
     fn count<T>(&self, result: &Result<Applied<T>, ApplyError>) {
@@ -139,11 +161,12 @@ impl<DB: Store> Inner<DB> {
 impl<DB: Store> Inbox<DB> {
     /// The inbox of `consumer` over a pool of the caller's, with tables named `perilune_…`.
     ///
-    /// The pool's limits are the caller's business ([`crate::sql::pool`] says which matter); isolation is not, every
+    /// Transactions run on the runtime where this is called, so call it where the pool was opened and where nothing
+    /// blocks. The pool's limits are the caller's business ([`crate::sql::pool`] says which matter); isolation is not, every
     /// transaction here states its own. Nothing is migrated: see [`Inbox::migrate`].
     ///
     /// # Errors
-    /// [`OpenError::ConsumerName`].
+    /// [`OpenError::ConsumerName`], [`OpenError::NoRuntime`].
     pub fn new(pool: Pool<DB>, consumer: &str) -> Result<Self, OpenError> {
         Self::with_prefix(pool, consumer, &TablePrefix::default())
     }
@@ -151,11 +174,13 @@ impl<DB: Store> Inbox<DB> {
     /// [`Inbox::new`] with another prefix of the tables' names.
     ///
     /// # Errors
-    /// [`OpenError::ConsumerName`].
+    /// [`OpenError::ConsumerName`], [`OpenError::NoRuntime`].
     pub fn with_prefix(pool: Pool<DB>, consumer: &str, prefix: &TablePrefix) -> Result<Self, OpenError> {
         let consumer = consumer.parse().map_err(|_| OpenError::ConsumerName)?;
+        let runtime = Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
         let writer = (DB::WRITERS == Writers::One).then(|| Semaphore::new(1));
-        Ok(Self(Arc::new(Inner { pool, consumer, prefix: prefix.clone(), sql: Statements::new::<DB>(prefix), writer })))
+        let sql = Statements::new::<DB>(prefix);
+        Ok(Self(Arc::new(Inner { pool, consumer, prefix: prefix.clone(), sql, runtime, writer })))
     }
 
     /// Opens the database that `url` names, brings the inbox's tables to this version, and makes the inbox.
@@ -183,6 +208,20 @@ impl<DB: Store> Inbox<DB> {
     /// [`MigrateError`].
     pub async fn validate(&self) -> Result<(), MigrateError> {
         migrate::validate(&self.0.pool, &self.0.prefix, &COMPONENT).await
+    }
+
+    /// Runs a future to its end on the inbox's runtime, whatever becomes of the caller.
+    async fn in_task<T, Fut>(&self, task: impl FnOnce(Arc<Inner<DB>>) -> Fut) -> Result<T, SqlError>
+    where
+        T: Send + 'static,
+        Fut: Future<Output = Result<T, SqlError>> + Send + 'static,
+    {
+        match self.0.runtime.spawn(task(Arc::clone(&self.0))).await {
+            Ok(ended) => ended,
+            Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+            // The runtime is going down.
+            Err(_) => Err(sqlx::Error::PoolClosed.into()),
+        }
     }
 
     /// The consumer's name.

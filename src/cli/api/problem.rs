@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Failure, Left};
 use crate::cli::output::plain;
 
 /// How many characters of the server's words are shown at most.
@@ -80,7 +80,7 @@ impl From<Problem> for Failure {
         if problem.is_retriable() {
             Self::failed(format!("{}: {}", problem.code, problem.reason))
         } else {
-            Self::Permanent { code: problem.code, reason: problem.reason }
+            Self::Permanent { code: problem.code, reason: problem.reason, left: Left::default() }
         }
     }
 }

@@ -25,10 +25,13 @@ pub(crate) enum SinkError {
     Exit(ExitStatus),
     /// The receiver can't be reached, or its answer is no HTTP.
     #[error("the receiver gave no answer: {0}")]
-    Unreachable(&'static str),
+    Unreachable(String),
     /// The receiver answered something other than 2xx.
     #[error("the receiver answered {0}")]
     Refused(u16),
+    /// The inbox can't be asked, or holds another event under this id.
+    #[error("the inbox: {0}")]
+    Memory(String),
     /// The lease left no time for it.
     #[error("the lease ran out")]
     LeaseOver,

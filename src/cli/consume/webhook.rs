@@ -41,7 +41,7 @@ impl Signer {
     }
 
     /// The value of `webhook-signature`: `v1,` and the base64 of HMAC-SHA256 over `id.timestamp.body`.
-    pub(crate) fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
+    pub(crate) fn sign(&self, id: &str, timestamp: u64, body: &[u8]) -> String {
         // HMAC takes a key of any length.
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("an HMAC key has no wrong length");
         mac.update(format!("{id}.{timestamp}.").as_bytes());
