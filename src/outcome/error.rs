@@ -27,13 +27,13 @@ pub enum OutcomeStoreError {
     /// What is stored is not what the type reads.
     #[error("the outcome's payload does not decode as its type")]
     CorruptedPayload,
-    /// The outcome is of another type.
-    #[error("outcome is of type {found}, not {asked}")]
+    /// The outcome, or the operation, is of another type.
+    #[error("it is of type {found}, not {asked}")]
     TypeMismatch {
         /// What is stored.
         found: String,
         /// What was asked for.
-        asked: &'static str,
+        asked: String,
     },
     /// The operation ends without an outcome that is kept: inline, ephemeral, or not successful.
     #[error("operation {0} ends without an outcome that is kept")]
@@ -43,5 +43,5 @@ pub enum OutcomeStoreError {
     Protection(#[from] ProtectError),
     /// The database failed.
     #[error("the outcome store failed")]
-    Storage(#[source] SqlError),
+    Storage(#[from] SqlError),
 }

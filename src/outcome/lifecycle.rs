@@ -161,11 +161,9 @@ pub fn apply(current: Option<&Standing>, event: &ResultEvent) -> Change {
             Standing { state: OperationState::RetryScheduled, retry_at: retry_at(event), ..accepted }
         }
         Status::Succeeded => Standing { state: OperationState::Completed, ..accepted },
-        Status::Rejected => Standing {
-            state: OperationState::Rejected,
-            rejection: Some(Rejection::from_event(event)),
-            ..accepted
-        },
+        Status::Rejected => {
+            Standing { state: OperationState::Rejected, rejection: Some(Rejection::from_event(event)), ..accepted }
+        }
         Status::Failed => Standing { state: OperationState::Failed, ..accepted },
         Status::DeadLettered => Standing { state: OperationState::DeadLettered, ..accepted },
         // `accepted`, and whatever a later contract adds: it is known and has not ended.

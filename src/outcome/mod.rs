@@ -2,7 +2,28 @@
 //!
 //! Source: outcome.md.
 
+mod accept;
+mod apply;
+mod authorise;
+mod error;
+mod inline;
+pub mod lifecycle;
 mod operation;
+mod operations;
 pub mod protect;
+mod query;
+mod registry;
+pub mod retention;
+pub mod status;
+mod store;
 
+pub use accept::AcceptedOperation;
+pub use apply::AppliedEvent;
+pub use authorise::{
+    AuthoriseBy, Authoriser, AuthoriserError, Caller, Deciding, Decision, DenyAll, QueryPurpose, Subject,
+};
+pub use error::OutcomeStoreError;
 pub use operation::{EmptyOutcome, EphemeralOutcome, Operation, OperationId, Outcome};
+pub use operations::{Operations, OperationsBuilder, Origin};
+pub use query::{FindOutcome, OutcomeQuery, OutcomeRecord, QueryError};
+pub use store::OutcomeEngine;

@@ -1,0 +1,33 @@
+//! The operations that an application has registered.
+
+use std::collections::BTreeMap;
+
+use super::{Operation, Outcome};
+
+/// What is known of an operation's type once its Rust types are gone.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RegisteredOperation {
+    pub(super) outcome_type: &'static str,
+    pub(super) schema_version: u32,
+    /// Whether a result decodes as the outcome's type.
+    pub(super) decodes: fn(&str) -> bool,
+}
+
+/// Operation types by name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Registry(BTreeMap<&'static str, RegisteredOperation>);
+
+impl Registry {
+    pub(super) fn add<O: Operation>(&mut self) {
+        let registered = RegisteredOperation {
+            outcome_type: O::Outcome::TYPE,
+            schema_version: O::Outcome::SCHEMA_VERSION,
+            decodes: |result| serde_json::from_str::<O::Outcome>(result).is_ok(),
+        };
+        self.0.insert(O::TYPE, registered);
+    }
+
+    pub(super) fn find(&self, operation_type: &str) -> Option<&RegisteredOperation> {
+        self.0.get(operation_type)
+    }
+}

@@ -1,0 +1,121 @@
+//! Which operations a target is due of, page by page along the target's own table.
+//!
+//! The target's table is walked, not that of the operations: what was purged long ago costs nothing again.
+
+use super::policy::Target;
+use crate::outcome::OutcomeEngine;
+use crate::outcome::store::{Dialect, Value};
+use crate::sql::SqlError;
+
+macro_rules! due {
+    ($table:literal) => {
+        concat!(
+            "SELECT DISTINCT o.operation_id, o.operation_type, o.tenant, o.completed_at FROM {prefix}",
+            $table,
+            " x JOIN {prefix}operations o ON o.operation_id = x.operation_id WHERE x.operation_id > ? AND o.completed_at <= ? \
+             AND NOT EXISTS (SELECT 1 FROM {prefix}operation_holds h WHERE h.operation_id = o.operation_id AND h.released_at IS NULL) \
+             ORDER BY o.operation_id LIMIT ?"
+        )
+    };
+}
+
+macro_rules! count {
+    ($table:literal, $exists:literal) => {
+        concat!(
+            "SELECT COUNT(DISTINCT o.operation_id), MIN(o.completed_at) FROM {prefix}",
+            $table,
+            " x JOIN {prefix}operations o ON o.operation_id = x.operation_id WHERE o.completed_at <= ? AND ",
+            $exists,
+            " (SELECT 1 FROM {prefix}operation_holds h WHERE h.operation_id = o.operation_id AND h.released_at IS NULL)"
+        )
+    };
+}
+
+/// An operation that a target is due of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) operation_id: String,
+    pub(super) operation_type: String,
+    pub(super) tenant: Option<String>,
+    /// Microseconds since 1970.
+    pub(super) completed_at: i64,
+}
+
+/// The next candidates behind `after`, held ones left out, at most `limit`.
+pub(super) async fn due<DB: OutcomeEngine>(
+    on: &mut DB::Connection,
+    dialect: &Dialect,
+    target: Target,
+    cutoff: i64,
+    after: &str,
+    limit: i64,
+) -> Result<Vec<Candidate>, SqlError> {
+    let statement = match target {
+        Target::Input => due!("operation_inputs"),
+        Target::Journal => due!("operation_journal"),
+        Target::Outcome => due!("outcomes"),
+        Target::DeadLetter => due!("dead_letters"),
+    };
+    let values = [Value::Text(after), Value::Integer(cutoff), Value::Integer(limit)];
+    let rows = DB::rows(on, &dialect.statement(statement), &values).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Candidate {
+                operation_id: DB::text(row, 0)?.unwrap_or_default(),
+                operation_type: DB::text(row, 1)?.unwrap_or_default(),
+                tenant: DB::text(row, 2)?,
+                completed_at: DB::integer(row, 3)?.unwrap_or_default(),
+            })
+        })
+        .collect()
+}
+
+/// How many operations a target is due of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct DueCount {
+    pub(super) operations: i64,
+    /// Microseconds since 1970.
+    pub(super) oldest: Option<i64>,
+}
+
+pub(super) async fn count_due<DB: OutcomeEngine>(
+    on: &mut DB::Connection,
+    dialect: &Dialect,
+    target: Target,
+    cutoff: i64,
+) -> Result<DueCount, SqlError> {
+    let statement = match target {
+        Target::Input => count!("operation_inputs", "NOT EXISTS"),
+        Target::Journal => count!("operation_journal", "NOT EXISTS"),
+        Target::Outcome => count!("outcomes", "NOT EXISTS"),
+        Target::DeadLetter => count!("dead_letters", "NOT EXISTS"),
+    };
+    count::<DB>(on, dialect, statement, cutoff).await
+}
+
+/// How many operations would be due, were they not held.
+pub(super) async fn count_held<DB: OutcomeEngine>(
+    on: &mut DB::Connection,
+    dialect: &Dialect,
+    target: Target,
+    cutoff: i64,
+) -> Result<DueCount, SqlError> {
+    let statement = match target {
+        Target::Input => count!("operation_inputs", "EXISTS"),
+        Target::Journal => count!("operation_journal", "EXISTS"),
+        Target::Outcome => count!("outcomes", "EXISTS"),
+        Target::DeadLetter => count!("dead_letters", "EXISTS"),
+    };
+    count::<DB>(on, dialect, statement, cutoff).await
+}
+
+async fn count<DB: OutcomeEngine>(
+    on: &mut DB::Connection,
+    dialect: &Dialect,
+    statement: &'static str,
+    cutoff: i64,
+) -> Result<DueCount, SqlError> {
+    let rows = DB::rows(on, &dialect.statement(statement), &[Value::Integer(cutoff)]).await?;
+    let Some(row) = rows.first() else { return Ok(DueCount::default()) };
+    Ok(DueCount { operations: DB::integer(row, 0)?.unwrap_or(0), oldest: DB::integer(row, 1)? })
+}

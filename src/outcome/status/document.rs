@@ -1,0 +1,103 @@
+//! The resource in OpenAPI 3.1, for an application to merge into its own document.
+
+use serde_json::{Value, json};
+
+use crate::outcome::lifecycle::OperationState;
+
+/// The `paths` and `components` of the status resource, mounted below `base` (such as `/api`, or nothing).
+#[must_use]
+pub fn openapi_document(base: &str) -> Value {
+    let path = format!("{}/operations/{{id}}", base.trim_end_matches('/'));
+    let error = |description: &str, code: &str| {
+        json!({
+            "description": description,
+            "headers": { "Cache-Control": { "schema": { "const": "private, no-store" } } },
+            "content": { "application/json": { "schema": {
+                "type": "object",
+                "required": ["status", "code"],
+                "additionalProperties": false,
+                "properties": { "status": { "const": "error" }, "code": { "const": code } }
+            } } }
+        })
+    };
+    json!({
+        "paths": { path: { "get": {
+            "operationId": "readOperationStatus",
+            "summary": "How an operation stands, and its outcome once it has completed",
+            "parameters": [
+                { "name": "id", "in": "path", "required": true, "schema": { "type": "string" } },
+                { "name": "Prefer", "in": "header", "schema": { "type": "string" },
+                  "description": "`wait=N` holds the answer until the state changes, at most 30 seconds" }
+            ],
+            "responses": {
+                "200": {
+                    "description": "The operation",
+                    "headers": {
+                        "Cache-Control": { "schema": { "const": "private, no-store" } },
+                        "Retry-After": { "schema": { "type": "integer", "minimum": 1, "maximum": 60 },
+                                         "description": "For pending states" }
+                    },
+                    "content": { "application/json": { "schema": { "$ref": "#/components/schemas/OperationStatus" } } }
+                },
+                "401": error("Nobody was named", "unauthenticated"),
+                "404": error("There is no such operation for the caller", "operation_unavailable"),
+                "410": error("Its outcome was purged", "operation_expired"),
+                "500": error("Something failed", "internal_error")
+            }
+        } } },
+        "components": { "schemas": { "OperationStatus": { "oneOf": OperationState::ALL.map(state_schema) } } }
+    })
+}
+
+/// Adds the status resource's paths and components to an application's own document. What stands there already is
+/// left as it is.
+pub fn merge_openapi(document: &mut Value, base: &str) {
+    merge(document, openapi_document(base));
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into @ Value::Null, from) => *into = from,
+        _ => {}
+    }
+}
+
+fn state_schema(state: OperationState) -> Value {
+    let members = match state {
+        OperationState::Accepted => json!({}),
+        OperationState::Running => {
+            json!({ "attempt": { "type": "integer", "minimum": 1 }, "reviewRequired": { "type": "boolean" } })
+        }
+        OperationState::RetryScheduled => json!({
+            "attempt": { "type": "integer", "minimum": 1 },
+            "retryAt": { "type": ["string", "null"], "format": "date-time" }
+        }),
+        OperationState::Completed => json!({ "outcome": {} }),
+        OperationState::Rejected => json!({ "error": object(json!({
+            "category": { "type": "string" }, "code": { "type": "string" }
+        })) }),
+        OperationState::Failed => json!({ "error": object(json!({ "code": { "const": "operation_failed" } })) }),
+        OperationState::DeadLettered => {
+            json!({ "error": object(json!({ "code": { "const": "operation_dead_lettered" } })) })
+        }
+    };
+    let mut all = json!({
+        "schemaVersion": { "const": 1 },
+        "operationId": { "type": "string", "pattern": "^[0-9a-f]{32}$" },
+        "operationType": { "type": "string" },
+        "state": { "const": state.as_str() }
+    });
+    merge(&mut all, members);
+    object(all)
+}
+
+/// An object with exactly these members, each of them present.
+fn object(properties: Value) -> Value {
+    let required: Vec<String> = properties.as_object().into_iter().flat_map(|all| all.keys().cloned()).collect();
+    json!({ "type": "object", "required": required, "additionalProperties": false, "properties": properties })
+}
