@@ -5,7 +5,7 @@
 use perilune_proto::scalar::Timestamp;
 
 use super::lifecycle::Standing;
-use super::operations::{Origin, now_micros};
+use super::operations::{Origin, check_type, now_micros};
 use super::protect::{self, BlobContext, Purpose};
 use super::store::blob::{self, BlobRow};
 use super::store::row::{self, Mode, OperationRow};
@@ -30,7 +30,7 @@ impl<DB: OutcomeEngine> Operations<DB> {
     /// Nothing has been sent to the platform yet.
     ///
     /// # Errors
-    /// [`OutcomeStoreError::CorruptedPayload`] where the input does not serialise,
+    /// [`OutcomeStoreError::Text`], [`OutcomeStoreError::CorruptedPayload`] where the input does not serialise,
     /// [`OutcomeStoreError::Protection`], [`OutcomeStoreError::Storage`].
     pub async fn accept<O: Operation>(
         &self,
@@ -49,6 +49,8 @@ impl<DB: OutcomeEngine> Operations<DB> {
         input: &str,
         origin: Origin,
     ) -> Result<AcceptedOperation, OutcomeStoreError> {
+        check_type(operation_type)?;
+        origin.check()?;
         let now = now_micros();
         let operation_id = OperationId::new();
         let operation = OperationRow {

@@ -79,12 +79,17 @@ impl<DB: OutcomeEngine> Operations<DB> {
     }
 
     /// The event's operation with its row locked. One that was not accepted here begins with its first event.
-    async fn find_or_insert(&self, on: &mut DB::Connection, event: &ResultEvent) -> Result<OperationRow, SqlError> {
+    async fn find_or_insert(
+        &self,
+        on: &mut DB::Connection,
+        event: &ResultEvent,
+    ) -> Result<OperationRow, OutcomeStoreError> {
         let id = OperationId::from(event.task_id());
         if let Some(found) = row::find::<DB>(on, &self.dialect, id, Scope::AnyTenantLocked).await? {
             return Ok(found);
         }
         let origin = (self.origin_of)(event);
+        origin.check()?;
         let new = OperationRow {
             operation_id: id,
             operation_type: event.snapshot.operation.to_string(),
@@ -101,7 +106,7 @@ impl<DB: OutcomeEngine> Operations<DB> {
         }
         // A twin inserted it meanwhile and has committed.
         let found = row::find::<DB>(on, &self.dialect, id, Scope::AnyTenantLocked).await?;
-        found.ok_or_else(|| sqlx::Error::RowNotFound.into())
+        found.ok_or_else(|| SqlError::from(sqlx::Error::RowNotFound).into())
     }
 
     async fn record(&self, on: &mut DB::Connection, event: &ResultEvent, now: i64) -> Result<(), SqlError> {

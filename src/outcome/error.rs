@@ -38,6 +38,14 @@ pub enum OutcomeStoreError {
     /// The operation ends without an outcome that is kept: inline, ephemeral, or not successful.
     #[error("operation {0} ends without an outcome that is kept")]
     NotAnOutcome(OperationId),
+    /// A tenant, an actor or an operation's type does not fit its column.
+    #[error("{field} must be {allowed}")]
+    Text {
+        /// Which.
+        field: &'static str,
+        /// What is allowed.
+        allowed: &'static str,
+    },
     /// The blob can't be written or opened.
     #[error("the outcome can't be protected or opened")]
     Protection(#[from] ProtectError),

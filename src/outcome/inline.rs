@@ -5,7 +5,7 @@
 use perilune_proto::scalar::{EventId, TaskVersion};
 
 use super::lifecycle::{OperationState, Standing};
-use super::operations::{Origin, now_micros};
+use super::operations::{Origin, check_type, now_micros};
 use super::store::journal::{self, JournalRow};
 use super::store::row::{self, Mode, OperationRow};
 use super::{EphemeralOutcome, Operation, OperationId, Operations, OutcomeEngine, OutcomeStoreError};
@@ -49,6 +49,8 @@ impl<DB: OutcomeEngine> Operations<DB> {
         origin: Origin,
         mode: Mode,
     ) -> Result<(), OutcomeStoreError> {
+        check_type(operation_type)?;
+        origin.check()?;
         let now = now_micros();
         let standing =
             Standing { state: OperationState::Completed, task_version: TaskVersion(1), ..Standing::accepted() };

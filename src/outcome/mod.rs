@@ -14,6 +14,7 @@ pub mod protect;
 mod query;
 mod registry;
 pub mod retention;
+mod rotation;
 pub mod status;
 mod store;
 
@@ -26,4 +27,5 @@ pub use error::OutcomeStoreError;
 pub use operation::{EmptyOutcome, EphemeralOutcome, Operation, OperationId, Outcome};
 pub use operations::{Operations, OperationsBuilder, Origin};
 pub use query::{FindOutcome, OutcomeQuery, OutcomeRecord, QueryError};
+pub use rotation::KeyRotation;
 pub use store::OutcomeEngine;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use perilune_proto::ResultEvent;
+use perilune_proto::scalar::Name;
 
 use super::protect::KeyProvider;
 use super::registry::Registry;
 use super::store::{COMPONENT, Dialect};
-use super::{Operation, OutcomeEngine};
+use super::{Operation, OutcomeEngine, OutcomeStoreError};
 use crate::sql::migrate::{Applied, MigrateError};
 use crate::sql::{TablePrefix, migrate};
 
@@ -19,6 +20,24 @@ pub struct Origin {
     pub tenant: Option<String>,
     /// Who asked for it; at most 255 bytes.
     pub actor: Option<String>,
+}
+
+impl Origin {
+    /// Whether both texts fit their columns.
+    pub(super) fn check(&self) -> Result<(), OutcomeStoreError> {
+        for (field, text) in [("tenant", &self.tenant), ("actor", &self.actor)] {
+            if text.as_ref().is_some_and(|text| text.len() > 255) {
+                return Err(OutcomeStoreError::Text { field, allowed: "at most 255 bytes" });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an operation's type fits its column; one that came with an event always does.
+pub(super) fn check_type(operation_type: &str) -> Result<(), OutcomeStoreError> {
+    let error = |_| OutcomeStoreError::Text { field: "operation type", allowed: "1 to 128 of A-Z a-z 0-9 . _ -" };
+    operation_type.parse::<Name>().map(drop).map_err(error)
 }
 
 type OriginOf = Arc<dyn Fn(&ResultEvent) -> Origin + Send + Sync>;
@@ -58,7 +77,6 @@ impl<DB: OutcomeEngine> std::fmt::Debug for Operations<DB> {
 
 impl<DB: OutcomeEngine> Operations<DB> {
     /// Begins with the pool that writes and the keys of the protected blobs.
-    #[must_use]
     pub fn builder(pool: sqlx::Pool<DB>, keys: impl KeyProvider + 'static) -> OperationsBuilder<DB> {
         OperationsBuilder {
             readers: pool.clone(),

@@ -22,7 +22,7 @@ impl Registry {
         let registered = RegisteredOperation {
             outcome_type: O::Outcome::TYPE,
             schema_version: O::Outcome::SCHEMA_VERSION,
-            decodes: |result| serde_json::from_str::<O::Outcome>(result).is_ok(),
+            decodes: decodes::<O::Outcome>,
         };
         self.0.insert(O::TYPE, registered);
     }
@@ -30,4 +30,12 @@ impl Registry {
     pub(super) fn find(&self, operation_type: &str) -> Option<&RegisteredOperation> {
         self.0.get(operation_type)
     }
+}
+
+/// Whether a result decodes as the type, in the shape that the type is written in: serde would take an array for a
+/// struct, too, which no other reader does.
+fn decodes<O: Outcome>(result: &str) -> bool {
+    let Ok(outcome) = serde_json::from_str::<O>(result) else { return false };
+    let written = serde_json::to_string(&outcome).unwrap_or_default();
+    written.chars().next() == result.trim_start().chars().next()
 }

@@ -41,6 +41,25 @@ engine!(sqlx::Sqlite, None, "INTEGER");
 engine!(sqlx::Postgres, Some("PERILUNE_TEST_POSTGRES_URL"), "BIGINT");
 engine!(sqlx::MySql, Some("PERILUNE_TEST_MYSQL_URL"), "SIGNED");
 
+/// Every table that a test may have made under its prefix.
+const TABLES: [&str; 15] = [
+    "effect",
+    "sku",
+    "inbox",
+    "inbox_pruner",
+    "outbox",
+    "outbox_lane",
+    "operations",
+    "operation_inputs",
+    "outcomes",
+    "dead_letters",
+    "operation_journal",
+    "operation_holds",
+    "retention_audit",
+    "retention_head",
+    "migrations",
+];
+
 /// A database with tables of its own, dropped at the end of the test.
 pub struct Site<DB: TestEngine> {
     pub pool: Pool<DB>,
@@ -114,7 +133,7 @@ impl<DB: TestEngine> Site<DB> {
 
     pub async fn close(self) {
         if DB::VARIABLE.is_some() {
-            for table in ["effect", "sku", "inbox", "inbox_pruner", "outbox", "outbox_lane", "migrations"] {
+            for table in TABLES {
                 self.run(&format!("DROP TABLE IF EXISTS {{p}}{table}")).await;
             }
         }

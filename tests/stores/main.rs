@@ -10,3 +10,4 @@ mod events;
 mod inbox;
 #[cfg(feature = "server")]
 mod server_store;
+mod outcome;

@@ -28,7 +28,7 @@ struct ReportGenerated {
 #[serde(deny_unknown_fields)]
 struct Section {
     title: String,
-    parts: Vec<Section>,
+    parts: Vec<Self>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -78,12 +78,12 @@ fn state_schema(state: OperationState) -> Value {
             "retryAt": { "type": ["string", "null"], "format": "date-time" }
         }),
         OperationState::Completed => json!({ "outcome": {} }),
-        OperationState::Rejected => json!({ "error": object(json!({
+        OperationState::Rejected => json!({ "error": object(&json!({
             "category": { "type": "string" }, "code": { "type": "string" }
         })) }),
-        OperationState::Failed => json!({ "error": object(json!({ "code": { "const": "operation_failed" } })) }),
+        OperationState::Failed => json!({ "error": object(&json!({ "code": { "const": "operation_failed" } })) }),
         OperationState::DeadLettered => {
-            json!({ "error": object(json!({ "code": { "const": "operation_dead_lettered" } })) })
+            json!({ "error": object(&json!({ "code": { "const": "operation_dead_lettered" } })) })
         }
     };
     let mut all = json!({
@@ -93,11 +93,11 @@ fn state_schema(state: OperationState) -> Value {
         "state": { "const": state.as_str() }
     });
     merge(&mut all, members);
-    object(all)
+    object(&all)
 }
 
 /// An object with exactly these members, each of them present.
-fn object(properties: Value) -> Value {
+fn object(properties: &Value) -> Value {
     let required: Vec<String> = properties.as_object().into_iter().flat_map(|all| all.keys().cloned()).collect();
     json!({ "type": "object", "required": required, "additionalProperties": false, "properties": properties })
 }

@@ -126,6 +126,6 @@ engine!(sqlx::Sqlite, String, "", ["INSERT INTO", "ON CONFLICT DO NOTHING"]);
 #[cfg(feature = "postgres")]
 engine!(sqlx::Postgres, String, "FOR UPDATE", ["INSERT INTO", "ON CONFLICT DO NOTHING"]);
 // Text is VARBINARY there, since it must compare byte for byte on MySQL and MariaDB alike, and no collation of both
-// does. A no-op update instead of IGNORE, which would swallow truncation too.
+// does. IGNORE would swallow truncation too, so every text is checked against its column before it is bound.
 #[cfg(feature = "mysql")]
-engine!(sqlx::MySql, Vec<u8>, "FOR UPDATE", ["INSERT INTO", "ON DUPLICATE KEY UPDATE operation_id = operation_id"]);
+engine!(sqlx::MySql, Vec<u8>, "FOR UPDATE", ["INSERT IGNORE INTO", ""]);

@@ -1,0 +1,104 @@
+//! Writing every blob anew with the active key, in batches, while everything goes on.
+//!
+//! Source: outcome.md section 2. A reader meets a blob under its old key or its new one; it needs both until the
+//! rotation is done.
+
+use super::protect::{self, BlobContext, ProtectedBlob, Purpose};
+use super::store::Value;
+use super::{OperationId, Operations, OutcomeEngine, OutcomeStoreError};
+use crate::sql::SqlError;
+
+macro_rules! statements {
+    ($table:literal) => {
+        (
+            concat!(
+                "SELECT x.operation_id, o.operation_type, o.tenant, x.schema_version, x.payload FROM {prefix}",
+                $table,
+                " x JOIN {prefix}operations o ON o.operation_id = x.operation_id \
+                 WHERE x.key_id <> ? AND x.operation_id > ? ORDER BY x.operation_id LIMIT ? {lock}"
+            ),
+            concat!("UPDATE {prefix}", $table, " SET payload = ?, key_id = ? WHERE operation_id = ?"),
+        )
+    };
+}
+
+const TABLES: [(Purpose, (&str, &str)); 3] = [
+    (Purpose::Input, statements!("operation_inputs")),
+    (Purpose::Outcome, statements!("outcomes")),
+    (Purpose::DeadLetterReason, statements!("dead_letters")),
+];
+
+/// What a rotation did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KeyRotation {
+    /// Blobs that are under the active key now.
+    pub rewritten: u64,
+    /// Blobs that could not be opened and were left as they are: their key is lost, or they were altered.
+    pub unreadable: u64,
+}
+
+impl<DB: OutcomeEngine> Operations<DB> {
+    /// Writes every blob that is under another key anew with the active one, `batch` (1 to 1,000) in a transaction.
+    /// Batches that have committed stay when a later one fails; calling it again goes on.
+    ///
+    /// # Errors
+    /// [`OutcomeStoreError::Protection`] where the key provider fails, [`OutcomeStoreError::Storage`].
+    pub async fn rotate_keys(&self, batch: u16) -> Result<KeyRotation, OutcomeStoreError> {
+        let mut done = KeyRotation::default();
+        for (purpose, statements) in TABLES {
+            let mut after = String::new();
+            while let Some(last) =
+                self.rotate_batch(purpose, statements, &after, batch.clamp(1, 1_000), &mut done).await?
+            {
+                after = last;
+            }
+        }
+        Ok(done)
+    }
+
+    async fn rotate_batch(
+        &self,
+        purpose: Purpose,
+        (select, update): (&'static str, &'static str),
+        after: &str,
+        batch: u16,
+        done: &mut KeyRotation,
+    ) -> Result<Option<String>, OutcomeStoreError> {
+        let active = self.keys.active_key()?.id();
+        let mut transaction = self.pool.begin_with(DB::BEGIN_WRITE).await.map_err(SqlError::from)?;
+        let on = &mut *transaction;
+        let values = [Value::Integer(active.0.into()), Value::Text(after), Value::Integer(batch.into())];
+        let rows = DB::rows(on, &self.dialect.statement(select), &values).await?;
+        let mut last = None;
+        let mut batch_done = KeyRotation::default();
+        for row in &rows {
+            let id = DB::text(row, 0)?.unwrap_or_default();
+            let operation_type = DB::text(row, 1)?.unwrap_or_default();
+            let tenant = DB::text(row, 2)?;
+            let context = BlobContext {
+                purpose,
+                operation_id: id.parse().unwrap_or_else(|_| OperationId::from_u128(0)),
+                operation_type: &operation_type,
+                schema_version: DB::integer(row, 3)?.and_then(|version| version.try_into().ok()).unwrap_or_default(),
+                tenant: tenant.as_deref(),
+            };
+            let blob = ProtectedBlob::from_stored(DB::bytes(row, 4)?.unwrap_or_default());
+            match protect::open(&*self.keys, &context, &blob) {
+                Ok(plaintext) => {
+                    let blob = protect::protect(&*self.keys, &context, &plaintext)?;
+                    let values =
+                        [Value::Bytes(blob.as_stored()), Value::Integer(blob.key_id()?.0.into()), Value::Text(&id)];
+                    DB::execute(on, &self.dialect.statement(update), &values).await?;
+                    batch_done.rewritten += 1;
+                }
+                Err(protect::ProtectError::KeyProvider) => return Err(protect::ProtectError::KeyProvider.into()),
+                Err(_) => batch_done.unreadable += 1,
+            }
+            last = Some(id);
+        }
+        transaction.commit().await.map_err(SqlError::at_commit)?;
+        done.rewritten += batch_done.rewritten;
+        done.unreadable += batch_done.unreadable;
+        Ok(last)
+    }
+}

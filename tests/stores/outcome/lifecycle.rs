@@ -1,0 +1,191 @@
+//! Which event changes what, and what is written with it.
+
+use perilune::outcome::lifecycle::OperationState;
+use perilune::outcome::{AppliedEvent, EphemeralOutcome, OperationId, Origin, OutcomeEngine, OutcomeStoreError};
+use perilune_proto::Status;
+
+use super::{CloseAccount, GenerateReport, apply, event, json, operation_id, operations, with_error};
+use crate::engines::{Site, TestEngine, on_every_engine};
+
+on_every_engine! {
+    each_status_gives_its_public_state,
+    a_late_or_repeated_event_changes_nothing,
+    nothing_applies_after_the_end,
+    only_a_success_writes_an_outcome,
+    an_event_of_an_unregistered_type_writes_nothing,
+    a_result_of_another_type_leaves_nothing_behind,
+    an_operation_keeps_its_type,
+    an_accepted_operation_waits_for_its_events,
+    inline_and_ephemeral_operations_keep_no_outcome,
+    a_text_that_does_not_fit_is_refused,
+}
+
+async fn each_status_gives_its_public_state<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    let expected = [
+        (Status::Accepted, OperationState::Accepted),
+        (Status::Started, OperationState::Running),
+        (Status::NeedsReview, OperationState::Running),
+        (Status::RetryScheduled, OperationState::RetryScheduled),
+        (Status::Succeeded, OperationState::Completed),
+        (Status::Rejected, OperationState::Rejected),
+        (Status::Failed, OperationState::Failed),
+        (Status::DeadLettered, OperationState::DeadLettered),
+    ];
+    for (n, (status, state)) in (1..).zip(expected) {
+        let applied = apply(&site, &operations, &event(n, 1, status)).await.expect("applied");
+        assert_eq!(applied, AppliedEvent::Changed(state), "{status}");
+    }
+    assert_eq!(site.number("SELECT COUNT(*) FROM {p}operations").await, 8);
+    assert_eq!(site.number("SELECT COUNT(*) FROM {p}operation_journal").await, 8);
+    site.close().await;
+}
+
+async fn a_late_or_repeated_event_changes_nothing<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    apply(&site, &operations, &event(1, 3, Status::Started)).await.expect("applied");
+    for late in [event(1, 3, Status::Started), event(1, 2, Status::RetryScheduled), event(1, 1, Status::Accepted)] {
+        assert_eq!(apply(&site, &operations, &late).await.expect("applied"), AppliedEvent::Stale);
+    }
+    assert_eq!(site.number("SELECT task_version FROM {p}operations").await, 3);
+    assert_eq!(site.number("SELECT COUNT(*) FROM {p}operations WHERE state = 'running'").await, 1);
+    site.close().await;
+}
+
+async fn nothing_applies_after_the_end<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    for (n, end) in (1..).zip([Status::Succeeded, Status::Rejected, Status::Failed, Status::DeadLettered]) {
+        apply(&site, &operations, &event(n, 2, end)).await.expect("applied");
+        for status in Status::ALL {
+            let applied = apply(&site, &operations, &event(n, 3, status)).await.expect("applied");
+            assert_eq!(applied, AppliedEvent::Ended, "{status} after {end}");
+        }
+    }
+    assert_eq!(site.number("SELECT COUNT(*) FROM {p}outcomes").await, 1);
+    assert_eq!(site.number("SELECT MAX(task_version) FROM {p}operations").await, 2);
+    site.close().await;
+}
+
+async fn only_a_success_writes_an_outcome<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    for (n, status) in (1..).zip(Status::ALL) {
+        let event = with_error(event(n, 1, status), "validation/too_large");
+        apply(&site, &operations, &event).await.expect("applied");
+        let outcomes = i64::from(status == Status::Succeeded);
+        let id = operation_id(n);
+        let count = |table: &str| format!("SELECT COUNT(*) FROM {{p}}{table} WHERE operation_id = '{id}'");
+        assert_eq!(site.number(&count("outcomes")).await, outcomes, "{status}");
+        let dead_letters = i64::from(status == Status::DeadLettered);
+        assert_eq!(site.number(&count("dead_letters")).await, dead_letters, "{status}");
+    }
+    let rejected =
+        "SELECT COUNT(*) FROM {p}operations WHERE rejection_category = 'validation' AND rejection_code = 'too_large'";
+    assert_eq!(site.number(rejected).await, 1);
+    // An empty outcome is kept like any other, also where the platform reported no result.
+    let mut empty = event(20, 1, Status::Succeeded);
+    empty.snapshot.operation = "CloseAccount".parse().expect("a name");
+    empty.snapshot.result = json("null");
+    apply(&site, &operations, &empty).await.expect("applied");
+    assert_eq!(site.number("SELECT COUNT(*) FROM {p}outcomes WHERE outcome_type = 'Empty'").await, 1);
+    site.close().await;
+}
+
+async fn an_event_of_an_unregistered_type_writes_nothing<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    let mut other = event(1, 1, Status::Succeeded);
+    other.snapshot.operation = "Other".parse().expect("a name");
+    assert_eq!(apply(&site, &operations, &other).await.expect("passed by"), AppliedEvent::Unregistered);
+    assert_eq!(site.number("SELECT COUNT(*) FROM {p}operations").await, 0);
+    site.close().await;
+}
+
+async fn a_result_of_another_type_leaves_nothing_behind<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    for result in ["null", "{}", r#"{"pages": -1}"#, r#"{"pages": 1, "more": 2}"#, "[3]"] {
+        let mut event = event(1, 1, Status::Succeeded);
+        event.snapshot.result = json(result);
+        let error = apply(&site, &operations, &event).await.expect_err(result);
+        assert!(matches!(error, OutcomeStoreError::CorruptedPayload), "{result}: {error}");
+        assert!(!format!("{error} {error:?}").contains("pages"), "payload shows");
+    }
+    for table in ["operations", "operation_journal", "outcomes"] {
+        assert_eq!(site.number(&format!("SELECT COUNT(*) FROM {{p}}{table}")).await, 0, "{table}");
+    }
+    site.close().await;
+}
+
+async fn an_operation_keeps_its_type<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    apply(&site, &operations, &event(1, 1, Status::Started)).await.expect("applied");
+    let mut other = event(1, 2, Status::Succeeded);
+    other.snapshot.operation = "CloseAccount".parse().expect("a name");
+    let error = apply(&site, &operations, &other).await.expect_err("another type");
+    assert!(matches!(error, OutcomeStoreError::TypeMismatch { .. }), "{error}");
+    site.close().await;
+}
+
+async fn an_accepted_operation_waits_for_its_events<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    let origin = Origin { tenant: Some("acme".to_owned()), actor: Some("ann".to_owned()) };
+    let mut transaction = site.pool.begin_with(DB::BEGIN_WRITE).await.expect("begun");
+    let input = "the quarter".to_owned();
+    let accepted =
+        operations.accept::<GenerateReport>(&mut transaction, &input, origin.clone()).await.expect("accepted");
+    transaction.rollback().await.expect("rolled back");
+    assert_eq!(site.number("SELECT COUNT(*) FROM {p}operations").await, 0, "it belongs to the caller's transaction");
+
+    let mut transaction = site.pool.begin_with(DB::BEGIN_WRITE).await.expect("begun");
+    let again = operations.accept::<GenerateReport>(&mut transaction, &input, origin).await.expect("accepted");
+    transaction.commit().await.expect("committed");
+    assert_ne!(accepted.operation_id, again.operation_id);
+    assert_eq!(site.number("SELECT COUNT(*) FROM {p}operation_inputs").await, 1);
+    let mut started = event(1, 1, Status::Started);
+    started.snapshot.task_id = again.operation_id.task_id();
+    let applied = apply(&site, &operations, &started).await.expect("applied");
+    assert_eq!(applied, AppliedEvent::Changed(OperationState::Running));
+    let own = "SELECT COUNT(*) FROM {p}operations WHERE tenant = 'acme' AND actor = 'ann'";
+    assert_eq!(site.number(own).await, 1, "an event never changes whose it is");
+    site.close().await;
+}
+
+async fn inline_and_ephemeral_operations_keep_no_outcome<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    let mut transaction = site.pool.begin_with(DB::BEGIN_WRITE).await.expect("begun");
+    let on = &mut *transaction;
+    operations.record_inline::<CloseAccount>(on, operation_id(1), Origin::default()).await.expect("recorded");
+    let shown_once = EphemeralOutcome::new("s3cret");
+    let shown = operations
+        .record_ephemeral(on, operation_id(2), "IssueCredential", Origin::default(), shown_once)
+        .await
+        .expect("recorded");
+    assert_eq!(shown, "s3cret");
+    let again = operations.record_inline::<CloseAccount>(on, operation_id(1), Origin::default()).await;
+    assert!(matches!(again, Err(OutcomeStoreError::Duplicate(_))));
+    transaction.commit().await.expect("committed");
+    assert_eq!(site.number("SELECT COUNT(*) FROM {p}outcomes").await, 0);
+    assert_eq!(site.number("SELECT COUNT(*) FROM {p}operation_journal").await, 2);
+    // A late event about an inline operation finds it ended.
+    let mut late = event(1, 5, Status::Succeeded);
+    late.snapshot.operation = "CloseAccount".parse().expect("a name");
+    assert_eq!(apply(&site, &operations, &late).await.expect("applied"), AppliedEvent::Ended);
+    site.close().await;
+}
+
+async fn a_text_that_does_not_fit_is_refused<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    let long = Some("t".repeat(256));
+    let mut transaction = site.pool.begin_with(DB::BEGIN_WRITE).await.expect("begun");
+    for (field, origin) in
+        [("tenant", Origin { tenant: long.clone(), actor: None }), ("actor", Origin { tenant: None, actor: long })]
+    {
+        let input = String::new();
+        let error = operations.accept::<GenerateReport>(&mut transaction, &input, origin).await.expect_err(field);
+        assert!(matches!(error, OutcomeStoreError::Text { field: named, .. } if named == field), "{error}");
+    }
+    let shown = EphemeralOutcome::new(());
+    let spaced =
+        operations.record_ephemeral(&mut transaction, OperationId::new(), "a b", Origin::default(), shown).await;
+    assert!(matches!(spaced, Err(OutcomeStoreError::Text { field: "operation type", .. })));
+    transaction.rollback().await.expect("rolled back");
+    site.close().await;
+}

@@ -1,0 +1,113 @@
+//! What can race on a real server, run at once many times.
+
+use perilune::outcome::retention::{AuditVerification, TenantScope};
+use perilune::outcome::{Decision, OutcomeEngine, OutcomeQuery};
+use perilune_proto::Status;
+
+use super::retention::{hold, order, policy};
+use super::{Counting, apply, event, operation_id, operations};
+use crate::engines::{Site, TestEngine, on_every_engine};
+
+on_every_engine! {
+    a_confirmed_hold_wins_over_a_purge_at_the_same_time,
+    two_purges_at_once_delete_and_audit_each_thing_once,
+    a_purge_and_a_late_event_at_once_bring_nothing_back,
+    two_events_of_a_new_operation_at_once_make_one,
+    a_rotation_and_a_read_at_once_agree,
+}
+
+const ROUNDS: u128 = 40;
+
+async fn a_confirmed_hold_wins_over_a_purge_at_the_same_time<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    for n in 1..=ROUNDS {
+        apply(&site, &operations, &event(n, 1, Status::Succeeded)).await.expect("applied");
+        let (policy, order, hold) = (policy(), order(), hold(n));
+        let (purged, held) =
+            tokio::join!(operations.purge(&policy, &order), operations.place_hold(&TenantScope::Every, &hold));
+        let purged = purged.expect("purged");
+        let hold_id = held.expect("placed");
+        // Whoever was first: what stands now stays as long as the hold does.
+        let count = format!("SELECT COUNT(*) FROM {{p}}outcomes WHERE operation_id = '{}'", operation_id(n));
+        let kept = site.number(&count).await;
+        assert_eq!(kept, 1 - i64::try_from(purged.outcomes_deleted).expect("one at most"));
+        operations.purge(&policy, &order).await.expect("purged");
+        assert_eq!(site.number(&count).await, kept, "a confirmed hold was ignored");
+        operations.release_hold(&TenantScope::Every, hold_id, "ops", order.now).await.expect("released");
+        operations.purge(&policy, &order).await.expect("purged");
+        assert_eq!(site.number(&count).await, 0);
+    }
+    site.close().await;
+}
+
+async fn two_purges_at_once_delete_and_audit_each_thing_once<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    let mut total = 0;
+    for n in 1..=ROUNDS / 2 {
+        for m in 0..5 {
+            apply(&site, &operations, &event(n * 10 + m, 1, Status::Succeeded)).await.expect("applied");
+        }
+        let (policy, order) = (policy(), order());
+        let (first, second) = tokio::join!(operations.purge(&policy, &order), operations.purge(&policy, &order));
+        let (first, second) = (first.expect("purged"), second.expect("purged"));
+        assert_eq!(first.outcomes_deleted + second.outcomes_deleted, 5);
+        total += first.audit_records + second.audit_records;
+    }
+    let verified = operations.verify_audit().await.expect("verified");
+    assert_eq!(verified, AuditVerification::Intact { records: total });
+    site.close().await;
+}
+
+async fn a_purge_and_a_late_event_at_once_bring_nothing_back<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    for n in 1..=ROUNDS {
+        apply(&site, &operations, &event(n, 1, Status::Succeeded)).await.expect("applied");
+        let (policy, order) = (policy(), order());
+        let late = event(n, 2, Status::Succeeded);
+        let (purged, applied) = tokio::join!(operations.purge(&policy, &order), apply(&site, &operations, &late));
+        assert_eq!(purged.expect("purged").outcomes_deleted, 1);
+        applied.expect("applied");
+        assert_eq!(site.number("SELECT COUNT(*) FROM {p}outcomes").await, 0);
+    }
+    site.close().await;
+}
+
+async fn two_events_of_a_new_operation_at_once_make_one<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    for n in 1..=ROUNDS {
+        let (started, ended) = (event(n, 1, Status::Started), event(n, 2, Status::Succeeded));
+        let (first, second) = tokio::join!(apply(&site, &operations, &started), apply(&site, &operations, &ended));
+        // A deadlock's victim is rolled back whole and comes again, as the inbox would run it.
+        for (applied, event) in [(first, &started), (second, &ended)] {
+            if applied.is_err() {
+                apply(&site, &operations, event).await.expect("applied at the second try");
+            }
+        }
+        let completed = format!(
+            "SELECT COUNT(*) FROM {{p}}operations WHERE operation_id = '{}' AND state = 'completed'",
+            operation_id(n)
+        );
+        assert_eq!(site.number(&completed).await, 1);
+    }
+    site.close().await;
+}
+
+async fn a_rotation_and_a_read_at_once_agree<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    use perilune::outcome::protect::KeyRing;
+
+    let first = operations(&site).await;
+    for n in 1..=ROUNDS {
+        apply(&site, &first, &event(n, 1, Status::Succeeded)).await.expect("applied");
+    }
+    let keys = KeyRing::new(super::key(2)).with_retired(super::key(1));
+    let both = super::operations_with(&site, keys).await;
+    let query = OutcomeQuery::new(&both).with_authoriser(Counting::new(Some(Decision::Allow)));
+    let read_all = async {
+        for n in 1..=ROUNDS {
+            query.find(operation_id(n), &super::caller(None)).await.expect("readable");
+        }
+    };
+    let (rotated, ()) = tokio::join!(both.rotate_keys(1), read_all);
+    assert_eq!(rotated.expect("rotated").rewritten, u64::try_from(ROUNDS).expect("few"));
+    site.close().await;
+}
