@@ -6,6 +6,7 @@ mod accept;
 mod apply;
 mod authorise;
 mod error;
+mod handler;
 mod inline;
 pub mod lifecycle;
 mod operation;

@@ -8,6 +8,6 @@
 mod engines;
 mod events;
 mod inbox;
+mod outcome;
 #[cfg(feature = "server")]
 mod server_store;
-mod outcome;
