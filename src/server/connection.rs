@@ -1,8 +1,10 @@
-//! One TCP connection, watched: how long the peer has taken no byte, and a way to cut it.
+//! One TCP connection, watched: a peer that takes no byte of what waits is cut off, and so is one that its
+//! session gives up.
 //!
 //! It stands below TLS, so that it tells what the peer's socket took and not what a buffer took.
 
 use std::cell::{Cell, RefCell};
+use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -11,22 +13,24 @@ use std::time::Duration;
 
 use actix_rt::net::{ActixStream, Ready, TcpStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Instant;
+use tokio::time::Sleep;
+
+/// A peer that takes no byte of what waits for this long is cut off (settled.md).
+const STALL_MAX: Duration = Duration::from_secs(5);
 
 /// What a session knows of its connection, and does to it.
 #[derive(Default)]
 pub(crate) struct Wire {
-    /// Since when a write waits without the peer having taken a byte.
-    blocked_since: Cell<Option<Instant>>,
+    stalled: Cell<bool>,
     cut: Cell<bool>,
     /// The connection's task.
     task: RefCell<Option<Waker>>,
 }
 
 impl Wire {
-    /// How long the peer has taken no byte of what waits; zero while nothing waits.
-    pub(crate) fn stalled_for(&self, now: Instant) -> Duration {
-        self.blocked_since.get().map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    /// Whether the connection was dropped since the peer took nothing.
+    pub(crate) fn stalled(&self) -> bool {
+        self.stalled.get()
     }
 
     /// Drops the connection with whatever waits on it.
@@ -48,28 +52,39 @@ impl Wire {
         Ok(())
     }
 
-    fn note_write<T>(&self, outcome: &Poll<T>) {
-        match outcome {
-            Poll::Ready(_) => self.blocked_since.set(None),
-            Poll::Pending if self.blocked_since.get().is_none() => self.blocked_since.set(Some(Instant::now())),
-            Poll::Pending => {}
-        }
-    }
 }
 
 /// A TCP stream with its [`Wire`].
-pub(crate) struct Watched {
+pub(crate) struct Watched<G> {
     stream: TcpStream,
     wire: Rc<Wire>,
+    /// Runs while a write waits.
+    stall: Option<Pin<Box<Sleep>>>,
+    /// Counts the connection for as long as it lives.
+    _guard: G,
 }
 
-impl Watched {
+impl<G> Watched<G> {
     /// Watches a stream, with Nagle's algorithm off: frames are small and answered.
-    pub(crate) fn new(stream: TcpStream) -> Self {
+    pub(crate) fn new(stream: TcpStream, guard: G) -> Self {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(error = %error, "a connection goes on without TCP_NODELAY");
         }
-        Self { stream, wire: Rc::default() }
+        Self { stream, wire: Rc::default(), stall: None, _guard: guard }
+    }
+
+    /// Ends a write that waits for too long.
+    fn bound<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            self.stall = None;
+            return outcome;
+        }
+        let stall = self.stall.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL_MAX)));
+        if stall.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.wire.stalled.set(true);
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// The connection's handle for its session.
@@ -83,19 +98,18 @@ impl Watched {
     }
 }
 
-impl AsyncRead for Watched {
+impl<G: Unpin> AsyncRead for Watched<G> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.wire.check(cx)?;
         Pin::new(&mut self.stream).poll_read(cx, into)
     }
 }
 
-impl AsyncWrite for Watched {
+impl<G: Unpin> AsyncWrite for Watched<G> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.wire.check(cx)?;
         let outcome = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.wire.note_write(&outcome);
-        outcome
+        self.bound(cx, outcome)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -113,8 +127,7 @@ impl AsyncWrite for Watched {
     ) -> Poll<io::Result<usize>> {
         self.wire.check(cx)?;
         let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.wire.note_write(&outcome);
-        outcome
+        self.bound(cx, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -122,7 +135,7 @@ impl AsyncWrite for Watched {
     }
 }
 
-impl ActixStream for Watched {
+impl<G: Unpin> ActixStream for Watched<G> {
     fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
         self.wire.check(cx)?;
         ActixStream::poll_read_ready(&self.stream, cx)

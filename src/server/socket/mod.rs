@@ -5,11 +5,13 @@
 //! would be buffered for.
 //!
 //! - [`read`]: bytes of a client to messages, without I/O.
+//! - [`inlet`]: the messages of one connection.
 //! - [`write`]: messages to bytes.
 //! - [`handshake`]: the request that asks for the upgrade.
 //! - [`outbox`]: what waits to be sent, bounded by bytes.
 
 pub(crate) mod handshake;
+pub(crate) mod inlet;
 pub(crate) mod outbox;
 pub(crate) mod read;
 pub(crate) mod write;

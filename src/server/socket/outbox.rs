@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use actix_web::body::{BodySize, MessageBody};
 use bytes::Bytes;
 
-/// The session's end. Dropping it ends the body once what was put in is out.
+/// The session's end, used by one task alone: only one can wait on it. Dropping it ends the body once what was put in is out.
 pub(crate) struct Outbox(Rc<RefCell<Queue>>);
 
 /// The connection's end.
@@ -57,9 +57,17 @@ impl Outbox {
         self.0.borrow().bytes
     }
 
-    /// Whether the connection has ended.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.0.borrow().gone
+    /// Waits until the connection has ended.
+    pub(crate) async fn gone(&self) {
+        std::future::poll_fn(|cx| {
+            let mut queue = self.0.borrow_mut();
+            if queue.gone {
+                return Poll::Ready(());
+            }
+            queue.session = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Waits until fewer than `bytes` wait, or the connection has ended.
@@ -158,7 +166,7 @@ mod tests {
         outbox.push(Bytes::from_static(b"one"));
         drop(body);
         outbox.below(0).await;
-        assert!(outbox.is_gone());
+        outbox.gone().await;
         outbox.push(Bytes::from_static(b"two"));
         assert_eq!(outbox.waiting_bytes(), 0);
     }
