@@ -77,7 +77,6 @@ pub struct ServerConfig {
 
 impl ServerConfig {
     /// Starts with the defaults: loopback port 7878, the contract's lease and heartbeat, no retention.
-    #[must_use]
     pub fn builder() -> ServerConfigBuilder {
         ServerConfigBuilder::default()
     }

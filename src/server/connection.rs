@@ -51,7 +51,6 @@ impl Wire {
         }
         Ok(())
     }
-
 }
 
 /// A TCP stream with its [`Wire`].

@@ -137,7 +137,9 @@ impl Lanes {
     pub(crate) fn wake(&self, wake: &Wake) {
         let table = lock(&self.table);
         match wake {
-            Wake::Queue(queue) => table.by_queue.get(queue).into_iter().flatten().for_each(|lane| lane.news.notify_one()),
+            Wake::Queue(queue) => {
+                table.by_queue.get(queue).into_iter().flatten().for_each(|lane| lane.news.notify_one())
+            }
             Wake::Subscription(id) => table.by_subscription.get(id).into_iter().for_each(|lane| lane.news.notify_one()),
             Wake::Stopped(id) => table.by_subscription.get(id).into_iter().for_each(|lane| lane.stop()),
             Wake::Everything => table.by_subscription.values().for_each(|lane| lane.stop()),

@@ -9,17 +9,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_http::error::DispatchError;
 use actix_http::HttpService;
+use actix_http::error::DispatchError;
 use actix_rt::net::TcpStream;
 use actix_server::{GracefulShutdownSignal, ServerBuilder};
 use actix_service::{IntoServiceFactory as _, ServiceFactory, ServiceFactoryExt as _, fn_service, map_config};
 use actix_tls::accept::TlsError;
 use actix_tls::accept::rustls_0_23::{Acceptor, TlsStream};
+use actix_web::App;
 use actix_web::dev::AppConfig;
 use actix_web::middleware::from_fn;
 use actix_web::web::Data;
-use actix_web::{App, ResponseError as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpSocket;
 use tokio::sync::watch;
@@ -132,7 +132,8 @@ impl Listener {
     fn http<T>(
         &self,
         wire: fn(&T) -> Rc<Wire>,
-    ) -> impl ServiceFactory<(T, Option<SocketAddr>), Config = (), Response = (), Error = DispatchError, InitError = ()> + use<T>
+    ) -> impl ServiceFactory<(T, Option<SocketAddr>), Config = (), Response = (), Error = DispatchError, InitError = ()>
+    + use<T>
     where
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {

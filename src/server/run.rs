@@ -87,8 +87,7 @@ impl Server {
         let (address, metrics_address) = sockets.addresses();
         let certificate = config.tls.clone().map(Certificate::load).transpose()?;
         let tls = certificate.as_ref().map(Certificate::server_config).transpose().map_err(StartError::TlsSetup)?;
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::System)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::System)?;
         let (stop, stop_asked) = oneshot::channel();
         let (done_in, done) = oneshot::channel();
         let body = {
@@ -227,16 +226,10 @@ fn listen_on(
     tls: Option<rustls::ServerConfig>,
 ) -> io::Result<actix_server::Server> {
     let timeout = state.config.shutdown_timeout.as_secs() + 1;
-    let mut builder = actix_server::Server::build()
-        .workers(state.config.workers)
-        .disable_signals()
-        .shutdown_timeout(timeout);
-    let listener = |serves, stopping| Listener {
-        state: Arc::clone(state),
-        serves,
-        connections: connections.clone(),
-        stopping,
-    };
+    let mut builder =
+        actix_server::Server::build().workers(state.config.workers).disable_signals().shutdown_timeout(timeout);
+    let listener =
+        |serves, stopping| Listener { state: Arc::clone(state), serves, connections: connections.clone(), stopping };
     let serves = if sockets.metrics.is_some() { Serves::Api } else { Serves::Everything };
     let api = listener(serves, builder.graceful_shutdown_signal());
     builder = match tls {

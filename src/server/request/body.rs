@@ -40,10 +40,10 @@ pub(crate) async fn no_body(request: &HttpRequest, payload: Payload) -> Result<(
 /// 400, or 413 for a text over the limit.
 pub(crate) fn object<'a>(text: &'a str, shape: &'static Shape) -> Result<Document<'a>, Problem> {
     let limits = Limits { bytes: BODY_BYTES_MAX, depth: FRAME_DEPTH_MAX };
-    Document::parse(text, shape, limits).map_err(malformed)
+    Document::parse(text, shape, limits).map_err(|error| malformed(&error))
 }
 
-fn malformed(error: Malformed) -> Problem {
+fn malformed(error: &Malformed) -> Problem {
     match error.flaw {
         Flaw::TooLong => Problem::new(Code::TooLarge, "the body is longer than the limit"),
         // A value of a known field that is nested too deep is that field's fault.

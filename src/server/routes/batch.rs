@@ -37,7 +37,8 @@ async fn batch(state: Data<State>, request: HttpRequest, payload: Payload) -> Re
     check_length(&request, state.config.limits.batch_bytes)?;
     let lines = read(&state, &caller, payload).await?;
     let verdicts = write(&state, lines).await?;
-    let chunks = verdicts.into_iter().enumerate().map(|(index, verdict)| Ok::<_, actix_web::Error>(shown(index + 1, verdict)));
+    let chunks =
+        verdicts.into_iter().enumerate().map(|(index, verdict)| Ok::<_, actix_web::Error>(shown(index + 1, verdict)));
     Ok(HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, NDJSON))
         .insert_header((header::CACHE_CONTROL, "no-store"))
@@ -76,7 +77,8 @@ fn too_large(detail: String) -> Problem {
 fn report(caller: &Caller, line: Line) -> Result<Report, Problem> {
     match line {
         Line::Text(bytes) => {
-            let text = std::str::from_utf8(&bytes).map_err(|_| Problem::new(Code::Malformed, "the line is not utf-8"))?;
+            let text =
+                std::str::from_utf8(&bytes).map_err(|_| Problem::new(Code::Malformed, "the line is not utf-8"))?;
             incoming::line(text, caller.credential_id(), |queue| caller.expect_queue(Some(queue)))
         }
         Line::TooLong => Err(Problem::new(Code::TooLarge, "the line is longer than the limit")),

@@ -6,9 +6,9 @@ use actix_web::http::StatusCode;
 use actix_web::web::{self, Data, Payload};
 use actix_web::{HttpRequest, HttpResponse, Resource};
 
+use super::form::budget as read_budget;
 use super::subscription::{answer, key};
-use super::subscription_form::budget as read_budget;
-use super::subscription_view::{DeliveryView, PageView, text};
+use super::view::{DeliveryView, PageView, text};
 use super::{after, id, json, read, resource};
 use crate::server::auth::authorize;
 use crate::server::problem::Problem;

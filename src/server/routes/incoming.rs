@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use perilune_proto::event::{Status, TaskError};
-use perilune_proto::json::{Document, FieldError, Faults, Key, Object, RawJson, Shape};
+use perilune_proto::json::{Document, Faults, FieldError, Key, Object, RawJson, Shape};
 use perilune_proto::limits::{OPAQUE_DEPTH_MAX, REPORT_OPAQUE_BYTES_MAX};
 use perilune_proto::scalar::{Name, ScalarError, TaskId};
 use sha2::{Digest as _, Sha256};
@@ -111,9 +111,8 @@ impl Parts {
         let payload = opaque(root, "payload", faults);
         let result = opaque(root, "result", faults);
         let error = task_error(root, faults);
-        let whole = || {
-            Some(Self { operation: operation?, status: status?, payload: payload?, result: result?, error: error? })
-        };
+        let whole =
+            || Some(Self { operation: operation?, status: status?, payload: payload?, result: result?, error: error? });
         Ok(whole())
     }
 

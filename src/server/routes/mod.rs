@@ -5,6 +5,7 @@
 mod batch;
 mod delivery;
 mod events;
+pub(crate) mod form;
 mod health;
 mod incoming;
 mod metrics;
@@ -12,17 +13,16 @@ mod observe;
 mod openapi;
 mod report;
 mod subscription;
-mod subscription_form;
-mod subscription_view;
 mod task;
+mod view;
 
-use actix_web::dev::HttpServiceFactory;
-use actix_web::guard::{self, Guard};
+use actix_web::guard;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse, Resource, ResponseError as _, Route};
 
 use super::problem::Problem;
 
+pub(crate) use self::batch::NDJSON;
 pub(crate) use self::observe::observe;
 
 /// What a listener serves.
@@ -59,7 +59,8 @@ pub(crate) fn configure(config: &mut ServiceConfig, serves: Serves) {
 
 /// A resource that refuses methods it does not have, naming those it has.
 fn resource(path: &str, allow: &'static str) -> Resource {
-    web::resource(path).default_service(web::to(async move || Problem::method_not_allowed(allow).error_response()))
+    web::resource(path)
+        .default_service(web::to(move || async move { Problem::method_not_allowed(allow).error_response() }))
 }
 
 /// A route for GET, and for HEAD, whose body the connection leaves out.

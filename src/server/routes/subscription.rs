@@ -5,17 +5,15 @@ use actix_web::http::header;
 use actix_web::web::{self, Data, Payload};
 use actix_web::{HttpRequest, HttpResponse, Resource};
 
-use super::subscription_form::{seek as read_seek, settings};
-use super::subscription_view::{PageView, SubscriptionView, text};
+use super::form::{seek as read_seek, settings};
+use super::view::{PageView, SubscriptionView, text};
 use super::{after, id, json, read, resource};
 use crate::server::auth::{Caller, authorize};
 use crate::server::problem::Problem;
 use crate::server::request::body::{json_text, no_body};
 use crate::server::request::query::Parameters;
 use crate::server::state::State;
-use crate::server::store::{
-    ListSubscriptions, Scope, StoreError, SubscriptionKey, SubscriptionRecord, Switch,
-};
+use crate::server::store::{ListSubscriptions, Scope, StoreError, SubscriptionKey, SubscriptionRecord, Switch};
 
 pub(super) fn resources() -> [Resource; 5] {
     [

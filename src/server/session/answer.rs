@@ -57,8 +57,7 @@ pub(super) fn ask(
     match effect {
         Effect::Confirm(ack) => {
             let (message_id, delivery_id, asked) = (ack.message_id, ack.delivery_id, Instant::now());
-            let confirmation =
-                Confirmation { session, delivery_id, generation: ack.generation, secret: ack.secret };
+            let confirmation = Confirmation { session, delivery_id, generation: ack.generation, secret: ack.secret };
             let question = async move {
                 let verdict = store.confirm(confirmation).await;
                 Answered::Ack { message_id, delivery_id, asked, verdict }

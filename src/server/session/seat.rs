@@ -95,16 +95,18 @@ impl Session {
             generation: lease.generation,
             secret: lease.secret,
         };
-        let sent = u32::try_from(left).ok().filter(|left| *left > 0).is_some_and(|left| loop {
-            match self.machine.deliver(&proof, left, &lease.event_json, now) {
-                Ok(()) => break true,
-                // The store counts what is outstanding, and says that there is credit: something that is
-                // counted here was confirmed elsewhere or dropped.
-                Err(NotDelivered::NoCredit) => match seat.held.pop_front() {
-                    Some((delivery_id, generation)) => self.machine.settle(delivery_id, generation),
-                    None => break false,
-                },
-                Err(_) => break false,
+        let sent = u32::try_from(left).ok().filter(|left| *left > 0).is_some_and(|left| {
+            loop {
+                match self.machine.deliver(&proof, left, &lease.event_json, now) {
+                    Ok(()) => break true,
+                    // The store counts what is outstanding, and says that there is credit: something that is
+                    // counted here was confirmed elsewhere or dropped.
+                    Err(NotDelivered::NoCredit) => match seat.held.pop_front() {
+                        Some((delivery_id, generation)) => self.machine.settle(delivery_id, generation),
+                        None => break false,
+                    },
+                    Err(_) => break false,
+                }
             }
         });
         let metrics = &self.state.metrics;

@@ -39,16 +39,6 @@ impl Breach {
             Self::Protocol(_) => CloseCode::PROTOCOL,
         }
     }
-
-    /// What was wrong, for the `error` frame: never a byte of the client's.
-    pub(crate) const fn reason(self) -> &'static str {
-        match self {
-            Self::TooLarge => "the message is longer than the limit",
-            Self::Binary => "binary messages are not allowed",
-            Self::InvalidText => "the text is not utf-8",
-            Self::Protocol(what) => what,
-        }
-    }
 }
 
 /// Longest payload of a control frame (RFC 6455 section 5.5).

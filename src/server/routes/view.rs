@@ -53,7 +53,10 @@ impl SubscriptionView {
             operations: settings.operations.into_iter().collect(),
             window: settings.window,
             budget: settings.budget,
-            backoff: Backoff { min_ms: milliseconds(settings.backoff.min), max_ms: milliseconds(settings.backoff.max) },
+            backoff: Backoff {
+                min_ms: milliseconds(settings.backoff.min()),
+                max_ms: milliseconds(settings.backoff.max()),
+            },
             created_at: settings.created_at.to_string(),
             cursor: figures.cursor.to_string(),
             lag: figures.lag,

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use perilune_proto::backoff::Backoff;
 use perilune_proto::event::Status;
 use perilune_proto::json::{Faults, Field, FieldError, Key, Kind, Object, Shape};
-use perilune_proto::lease::Backoff;
-use perilune_proto::limits::{BUDGET_DEFAULT, SUBSCRIPTION_NAME_CHARS, WINDOW, WINDOW_DEFAULT};
+use perilune_proto::limits::{
+    BUDGET_DEFAULT, REDELIVERY_BACKOFF_MAX, REDELIVERY_BACKOFF_MIN, SUBSCRIPTION_NAME_CHARS, WINDOW, WINDOW_DEFAULT,
+};
 use perilune_proto::scalar::Name;
 
 use crate::server::problem::Problem;
@@ -112,8 +114,11 @@ fn place(field: Field<'_, '_>) -> Result<Start, FieldError> {
     }
 }
 
+/// How long lapsed deliveries wait where a client says nothing.
+const DEFAULT: Backoff = Backoff::new(REDELIVERY_BACKOFF_MIN, REDELIVERY_BACKOFF_MAX);
+
 fn backoff(field: Field<'_, '_>, faults: &mut Faults) -> Option<Backoff> {
-    let Some(field) = field.if_present() else { return Some(Backoff::default()) };
+    let Some(field) = field.if_present() else { return Some(DEFAULT) };
     let object = faults.keep(field.object())?;
     let min = faults.keep(object.field("min_ms").integer(BACKOFF_MS));
     let max = faults.keep(object.field("max_ms").integer(BACKOFF_MS));
@@ -122,7 +127,7 @@ fn backoff(field: Field<'_, '_>, faults: &mut Faults) -> Option<Backoff> {
         faults.push(object.field("max_ms").must_be("at least min_ms"));
         return None;
     }
-    Some(Backoff { min: Duration::from_millis(min), max: Duration::from_millis(max) })
+    Some(Backoff::new(Duration::from_millis(min), Duration::from_millis(max)))
 }
 
 fn optional<'d, 'a, T>(
@@ -164,7 +169,7 @@ mod tests {
     fn what_is_left_out_has_the_contract_s_defaults() {
         let read = settings(r#"{"name":"invoices","queues":["reports"],"start":"latest"}"#, WHO).expect("valid");
         assert_eq!((read.window, read.budget, read.start), (256, 10, Start::Latest));
-        assert_eq!(read.backoff, Backoff { min: Duration::from_secs(1), max: Duration::from_secs(300) });
+        assert_eq!(read.backoff, Backoff::new(Duration::from_secs(1), Duration::from_secs(300)));
         assert!(read.statuses.is_empty() && read.operations.is_empty());
     }
 
