@@ -26,8 +26,8 @@ mod store;
 
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ReportGenerated {
-    pub pages: u32,
+pub(crate) struct ReportGenerated {
+    pub(crate) pages: u32,
 }
 
 impl Outcome for ReportGenerated {
@@ -36,7 +36,7 @@ impl Outcome for ReportGenerated {
 }
 
 /// The operation of [`events::event`].
-pub struct GenerateReport;
+pub(crate) struct GenerateReport;
 
 impl Operation for GenerateReport {
     const TYPE: &'static str = "GenerateReport";
@@ -44,7 +44,7 @@ impl Operation for GenerateReport {
     type Outcome = ReportGenerated;
 }
 
-pub struct CloseAccount;
+pub(crate) struct CloseAccount;
 
 impl Operation for CloseAccount {
     const TYPE: &'static str = "CloseAccount";
@@ -52,16 +52,16 @@ impl Operation for CloseAccount {
     type Outcome = EmptyOutcome;
 }
 
-pub fn key(id: u32) -> Key {
+pub(crate) fn key(id: u32) -> Key {
     Key::new(KeyId(id), [u8::try_from(id).expect("a small id"); 32])
 }
 
 /// The operations of a site, with their tables.
-pub async fn operations<DB: TestEngine + OutcomeEngine>(site: &Site<DB>) -> Operations<DB> {
+pub(crate) async fn operations<DB: TestEngine + OutcomeEngine>(site: &Site<DB>) -> Operations<DB> {
     operations_with(site, KeyRing::new(key(1))).await
 }
 
-pub async fn operations_with<DB: TestEngine + OutcomeEngine>(site: &Site<DB>, keys: KeyRing) -> Operations<DB> {
+pub(crate) async fn operations_with<DB: TestEngine + OutcomeEngine>(site: &Site<DB>, keys: KeyRing) -> Operations<DB> {
     let operations = Operations::builder(site.pool.clone(), keys)
         .table_prefix(site.prefix.clone())
         .operation::<GenerateReport>()
@@ -76,7 +76,7 @@ pub async fn operations_with<DB: TestEngine + OutcomeEngine>(site: &Site<DB>, ke
 }
 
 /// What a task says at a version. `n` names the task.
-pub fn event(n: u128, version: u64, status: Status) -> ResultEvent {
+pub(crate) fn event(n: u128, version: u64, status: Status) -> ResultEvent {
     let mut event = events::event(n * 1_000 + u128::from(version));
     event.event_id = EventId::from_u128(n * 1_000 + u128::from(version));
     event.snapshot.task_id = operation_id(n).task_id();
@@ -89,27 +89,27 @@ pub fn event(n: u128, version: u64, status: Status) -> ResultEvent {
 }
 
 /// The same in a tenant.
-pub fn event_of(tenant: &str, n: u128, version: u64, status: Status) -> ResultEvent {
+pub(crate) fn event_of(tenant: &str, n: u128, version: u64, status: Status) -> ResultEvent {
     let mut event = event(n, version, status);
     event.snapshot.queue = tenant.parse().expect("a name");
     event
 }
 
-pub fn with_error(mut event: ResultEvent, code: &str) -> ResultEvent {
+pub(crate) fn with_error(mut event: ResultEvent, code: &str) -> ResultEvent {
     event.snapshot.error = Some(TaskError { code: code.to_owned(), message: "a person's words".to_owned() });
     event
 }
 
-pub fn json(text: &str) -> RawJson {
+pub(crate) fn json(text: &str) -> RawJson {
     RawJson::parse(text, 61).expect("JSON")
 }
 
-pub fn operation_id(n: u128) -> OperationId {
+pub(crate) fn operation_id(n: u128) -> OperationId {
     OperationId::from_u128(n)
 }
 
 /// Applies an event in a transaction of its own.
-pub async fn apply<DB: TestEngine + OutcomeEngine>(
+pub(crate) async fn apply<DB: TestEngine + OutcomeEngine>(
     site: &Site<DB>,
     operations: &Operations<DB>,
     event: &ResultEvent,
@@ -125,17 +125,17 @@ pub async fn apply<DB: TestEngine + OutcomeEngine>(
 
 /// Allows or denies, or fails, and counts how often it was asked.
 #[derive(Clone)]
-pub struct Counting {
-    pub decision: Option<Decision>,
-    pub asked: Arc<AtomicUsize>,
+pub(crate) struct Counting {
+    pub(crate) decision: Option<Decision>,
+    pub(crate) asked: Arc<AtomicUsize>,
 }
 
 impl Counting {
-    pub fn new(decision: Option<Decision>) -> Self {
+    pub(crate) fn new(decision: Option<Decision>) -> Self {
         Self { decision, asked: Arc::default() }
     }
 
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 }
@@ -148,6 +148,6 @@ impl Authoriser for Counting {
     }
 }
 
-pub fn caller(tenant: Option<&str>) -> Caller {
+pub(crate) fn caller(tenant: Option<&str>) -> Caller {
     Caller { actor: Some("ann".to_owned()), tenant: tenant.map(str::to_owned) }
 }

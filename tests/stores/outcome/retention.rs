@@ -26,24 +26,24 @@ on_every_engine! {
 }
 
 /// Far enough that everything is due.
-pub fn later() -> Timestamp {
+pub(crate) fn later() -> Timestamp {
     "2199-01-01T00:00:00Z".parse().expect("a time")
 }
 
-pub fn policy() -> RetentionPolicy {
+pub(crate) fn policy() -> RetentionPolicy {
     let day = Duration::from_secs(24 * 60 * 60);
     RetentionPolicy::builder().input(day).journal(day).outcome(day).dead_letter(day).build().expect("a policy")
 }
 
-pub fn order() -> PurgeOrder {
+pub(crate) fn order() -> PurgeOrder {
     PurgeOrder { policy_ref: "policy-1".to_owned(), actor: "ops".to_owned(), now: later() }
 }
 
-pub async fn purge_all<DB: OutcomeEngine>(operations: &Operations<DB>) -> RetentionPurgeResult {
+pub(crate) async fn purge_all<DB: OutcomeEngine>(operations: &Operations<DB>) -> RetentionPurgeResult {
     operations.purge(&policy(), &order()).await.expect("purged")
 }
 
-pub fn hold(n: u128) -> PlaceHold {
+pub(crate) fn hold(n: u128) -> PlaceHold {
     PlaceHold {
         operation_id: operation_id(n),
         category: HoldCategory::Legal,
