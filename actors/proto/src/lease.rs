@@ -123,6 +123,12 @@ impl Delivery {
         Self { generation: Generation(0), budget: u64::from(budget), phase: Phase::Ready { from: now } }
     }
 
+    /// A delivery as a database kept it.
+    #[must_use]
+    pub const fn kept(generation: Generation, budget: u64, phase: Phase) -> Self {
+        Self { generation, budget, phase }
+    }
+
     /// The latest lease; 0 where there was none.
     #[must_use]
     pub const fn generation(&self) -> Generation {

@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::sql::{MigrateError, SqlError, SqlErrorKind};
+
 /// What a key named that isn't there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
@@ -67,6 +69,12 @@ pub enum OpenError {
     /// The file is an SQLite database of another program.
     #[error("{} is the database of another program", .0.display())]
     Foreign(PathBuf),
+    /// An engine that the server doesn't keep its log in.
+    #[error("a server keeps its log in SQLite or PostgreSQL")]
+    UnknownEngine,
+    /// A server keeps what it answered: it needs a file or a database server.
+    #[error("an in-memory database can't be served: name a file or a PostgreSQL database")]
+    InMemory,
     /// Another server has it.
     #[error("{} is in use by another server; one SQLite file serves one server", .0.display())]
     InUse(PathBuf),
@@ -74,17 +82,17 @@ pub enum OpenError {
     #[error("the database has schema version {found}, this program knows {known} at most: use the newer program")]
     Newer {
         /// The database's version.
-        found: i64,
+        found: u32,
         /// The newest version that this program knows.
-        known: i64,
+        known: u32,
     },
     /// An operator's command found a database that only a server may bring up to date.
     #[error("the database has schema version {found} and a running server; restart the server to bring it to {known}")]
     Older {
         /// The database's version.
-        found: i64,
+        found: u32,
         /// The version that this program needs.
-        known: i64,
+        known: u32,
     },
     /// The file or its folder can't be written.
     #[error("{} can't be written: the file, its folder or its file system is read-only", .0.display())]
@@ -104,18 +112,43 @@ pub enum OpenError {
     /// Somebody holds a lock on it for longer than we wait.
     #[error("the database is locked by another process")]
     Locked(#[source] Cause),
-    /// A schema step failed; nothing of it was kept.
-    #[error("the schema can't be brought to version {version}")]
-    Migration {
-        /// The step that failed.
-        version: i64,
-        /// What the engine said.
-        #[source]
-        cause: Cause,
-    },
+    /// The schema can't be brought up to date; nothing was changed.
+    #[error("the database's schema can't be brought up to date")]
+    Schema(#[source] Cause),
     /// The database can't be reached.
     #[error("the database can't be reached")]
     Unreachable(#[source] Cause),
+}
+
+impl OpenError {
+    /// What a migrator says, apart from what the database said to it.
+    pub(super) fn of_migration(error: MigrateError) -> Self {
+        match error {
+            MigrateError::Newer { found, known, .. } => Self::Newer { found, known },
+            MigrateError::Pending { found, needed, .. } => Self::Older { found, known: needed },
+            MigrateError::Busy { .. } => Self::Locked(Cause::new(error)),
+            _ => Self::Schema(Cause::new(error)),
+        }
+    }
+}
+
+impl From<SqlError> for StoreError {
+    fn from(error: SqlError) -> Self {
+        match error.kind() {
+            SqlErrorKind::DiskFull => Self::Full,
+            _ => Self::Unavailable(Cause::new(error)),
+        }
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        match error {
+            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Self::Damaged("a column has another type"),
+            sqlx::Error::PoolClosed => Self::Closed,
+            error => SqlError::from(error).into(),
+        }
+    }
 }
 
 /// What lies beneath a store's error. Its text may name tables and files, never a secret or a payload.

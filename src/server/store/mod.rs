@@ -21,13 +21,18 @@ mod error;
 mod fresh;
 mod frozen;
 mod memory;
+mod migrations;
+mod sqlite;
 mod subscription;
 mod task;
 mod upkeep;
 
 use std::fmt;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+
+use crate::sql::DatabaseUrl;
 
 pub use clock::{Clock, HostClock, ManualClock};
 pub use credential::{
@@ -40,6 +45,7 @@ pub use delivery::{
 };
 pub use error::{Cause, OpenError, Resource, StoreError};
 pub use memory::MemoryStore;
+pub use sqlite::SqliteStore;
 pub use subscription::{
     Figures, ListSubscriptions, NewSubscription, Start, Subscription, SubscriptionKey, SubscriptionRecord,
     Subscriptions, Switch,
@@ -64,4 +70,35 @@ pub struct Page<T, K> {
     pub items: Vec<T>,
     /// What to pass as `after` for the next page; `None` where this one is the last.
     pub next: Option<K>,
+}
+
+impl<T, K> Page<T, K> {
+    /// Makes a page of `limit` items from a read of one more.
+    fn cut(mut items: Vec<T>, limit: u32, key: impl Fn(&T) -> K) -> Self {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let more = items.len() > limit;
+        items.truncate(limit);
+        let next = if more { items.last().map(key) } else { None };
+        Self { items, next }
+    }
+}
+
+/// Opens the database that a URL names, and brings its schema up to date.
+///
+/// # Errors
+/// [`OpenError`], a sentence that an operator can act on.
+pub async fn open(url: &DatabaseUrl, role: Role) -> Result<Arc<dyn Store>, OpenError> {
+    match url {
+        DatabaseUrl::Sqlite(url) => Ok(Arc::new(SqliteStore::open(url, role, Arc::new(HostClock::new())).await?)),
+        _ => Err(OpenError::UnknownEngine),
+    }
+}
+
+/// As what a database is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The server: it brings the schema up to date and, on SQLite, has the file for itself.
+    Server,
+    /// An operator's command, which may work beside a running server.
+    Operator,
 }

@@ -24,7 +24,7 @@ pub trait Upkeep {
     /// need of them stays.
     fn retain(&self, retention: Retention) -> Answer<'_, Retained>;
 
-    /// Whether the store answers: a write that changes nothing.
+    /// Whether the store answers: a transaction that changes nothing, on the way that every write goes.
     fn probe(&self) -> Answer<'_, ()>;
 
     /// What the metrics show, from counters: cheap whatever the log's length.
@@ -114,7 +114,7 @@ pub struct StoreFigures {
 }
 
 /// Something changed for whoever has sessions: call [`Deliveries::lease`](super::Deliveries::lease) again.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Wake {
     /// The queue has a new event: for every subscription that reads it.

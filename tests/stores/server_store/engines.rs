@@ -8,6 +8,13 @@ macro_rules! guarantees {
                 super::super::$module::$name(super::super::world::World::in_memory()).await;
             })+)+
         }
+
+        mod sqlite {
+            $($(#[tokio::test]
+            async fn $name() {
+                super::super::$module::$name(super::super::world::World::in_sqlite().await).await;
+            })+)+
+        }
     };
 }
 

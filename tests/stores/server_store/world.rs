@@ -9,9 +9,11 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use perilune::server::store::{
     Confirmation, Confirmed, CredentialId, CredentialSecret, IdempotencyKey, Lease, LeaseRequest, Leases, ManualClock,
-    MemoryStore, NewCredential, NewSubscription, Report, Scope, SecretHash, SessionCredit, SessionRequest, Start,
-    Store, SubscriptionKey, SubscriptionRecord, Verdict, WrittenEvent,
+    MemoryStore, NewCredential, NewSubscription, Report, Role, Scope, SecretHash, SessionCredit, SessionRequest,
+    SqliteStore, Start, Store, SubscriptionKey, SubscriptionRecord, Verdict, WrittenEvent,
 };
+use perilune::sql::DatabaseUrl;
+use perilune::sql::url::SqliteUrl;
 use perilune_proto::event::Status;
 use perilune_proto::json::RawJson;
 use perilune_proto::lease::BACKOFF_DEFAULT;
@@ -72,6 +74,14 @@ impl World {
     pub(crate) fn in_memory() -> Self {
         let (clock, advance) = Self::manual_clock();
         Self::new(Arc::new(MemoryStore::new(clock)), advance, Box::new(()))
+    }
+
+    /// In a file of a fresh folder.
+    pub(crate) async fn in_sqlite() -> Self {
+        let (clock, advance) = Self::manual_clock();
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = SqliteStore::open(&sqlite_url(folder.path()), Role::Server, clock).await.expect("a new database");
+        Self::new(Arc::new(store), advance, Box::new(folder))
     }
 
     /// Lets the store's clock go on.
@@ -159,6 +169,15 @@ impl World {
         self.pass(LEASE).await;
         self.store.sweep().await.expect("a sweep");
         granted
+    }
+}
+
+/// The database's URL in a folder.
+pub(crate) fn sqlite_url(folder: &std::path::Path) -> SqliteUrl {
+    let url = format!("sqlite:{}", folder.join("perilune.db").display());
+    match url.parse().expect("a URL") {
+        DatabaseUrl::Sqlite(url) => *url,
+        _ => panic!("{url} is another engine's"),
     }
 }
 
