@@ -30,3 +30,7 @@ pub use operations::{Operations, OperationsBuilder, Origin};
 pub use query::{FindOutcome, OutcomeQuery, OutcomeRecord, QueryError};
 pub use rotation::KeyRotation;
 pub use store::OutcomeEngine;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/outcome.md")]
+struct OutcomeDocument;
