@@ -152,7 +152,7 @@ impl ServerSession {
         match decode_client(text) {
             Ok(ClientFrame::Register(register)) => self.register(register),
             Ok(ClientFrame::Ack(ack)) => self.ack(ack, now),
-            Ok(ClientFrame::Ping(ping)) => self.ping(ping, now),
+            Ok(ClientFrame::Ping(ping)) => self.ping(&ping, now),
             Err(error) => self.broken(&error),
         }
     }
@@ -311,7 +311,7 @@ impl ServerSession {
         }
     }
 
-    fn ping(&mut self, ping: Ping, now: Instant) {
+    fn ping(&mut self, ping: &Ping, now: Instant) {
         let message_id = ping.message_id;
         if self.control(ping.session_id, Request::Ping { message_id }, now) {
             self.effects.push_back(Effect::Check { message_id });
