@@ -1,8 +1,12 @@
 //! A text that was read: its known fields by name.
 
-use super::field::{Field, Value};
+use std::cell::Cell;
+
+use super::field::Field;
 use super::scan::Scanner;
-use super::shape::Shape;
+use super::shape::{SLOTS_MAX, Shape};
+use super::text::next_special;
+use super::value::Value;
 use super::{FieldError, FieldFault, Malformed};
 use crate::limits::{FRAME_BYTES_MAX, FRAME_DEPTH_MAX};
 
@@ -24,8 +28,11 @@ impl Limits {
 #[derive(Debug)]
 pub struct Document<'a> {
     shape: &'static Shape,
-    pub(super) slots: Vec<Value<'a>>,
+    pub(super) text: &'a str,
+    pub(super) slots: [Value; SLOTS_MAX],
     twins: bool,
+    /// The slot behind the one that was read last: fields are mostly read in the shape's order.
+    likely: Cell<usize>,
 }
 
 impl<'a> Document<'a> {
@@ -43,10 +50,10 @@ impl<'a> Document<'a> {
             Malformed { flaw, at, pointer }
         };
         let mut scanner = Scanner::new(text, limits.bytes, limits.depth).map_err(|flaw| malformed(flaw, 0, &[]))?;
-        let mut slots = vec![Value::ABSENT; shape.slots()];
+        let mut slots = [Value::ABSENT; SLOTS_MAX];
         let read = scanner.shaped(shape, &mut slots).and_then(|_| scanner.end());
         match read {
-            Ok(()) => Ok(Self { shape, slots, twins: scanner.twins }),
+            Ok(()) => Ok(Self { shape, text, slots, twins: scanner.twins, likely: Cell::new(0) }),
             Err(flaw) => Err(malformed(flaw, scanner.at, &scanner.trail)),
         }
     }
@@ -68,6 +75,7 @@ impl<'a> Document<'a> {
         twins.map(|(slot, _)| self.error(slot, FieldFault::CaseTwin)).collect()
     }
 
+    #[cold]
     pub(super) fn error(&self, slot: usize, fault: FieldFault) -> FieldError {
         FieldError { pointer: self.shape.pointer(slot), fault }
     }
@@ -75,9 +83,16 @@ impl<'a> Document<'a> {
 
 /// The value of the key `name` where it is the first of the text's object and a string, both without escapes.
 ///
-/// A hint that costs no pass: nothing behind it has been read.
+/// A hint that costs no pass: nothing has been checked, and a text of another form just gives none.
 pub(crate) fn leading_string<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    Scanner::new(text, FRAME_BYTES_MAX, FRAME_DEPTH_MAX).ok()?.leading_string(name)
+    let after = |text: &'a str, token: &str| {
+        let space = text.bytes().take_while(|c| matches!(c, b' ' | b'\t' | b'\n' | b'\r')).count();
+        text[space..].strip_prefix(token)
+    };
+    let key = after(after(text, "{")?, "\"")?;
+    let value = after(after(key.strip_prefix(name)?.strip_prefix('"')?, ":")?, "\"")?;
+    let inside = &value[..next_special(value.as_bytes(), 0)];
+    value[inside.len()..].starts_with('"').then_some(inside)
 }
 
 /// An object of a [`Document`] whose keys are known.
@@ -94,9 +109,17 @@ impl<'d, 'a> Object<'d, 'a> {
     /// # Panics
     /// If the object's shape does not name the field: a slip of the caller's, whatever the text says.
     #[must_use]
-    pub fn field(self, name: &str) -> Field<'d, 'a> {
-        let index = self.shape.find(name.as_bytes(), usize::MAX).expect("the shape names every field that is read");
-        let inner = self.shape.keys()[index].inner.map(|inner| (inner, self.first + self.shape.inner_slots(index)));
-        Field::new(self.document, self.first + index, inner)
+    #[inline]
+    pub fn field(self, name: &'static str) -> Field<'d, 'a> {
+        let likely = self.document.likely.get().wrapping_sub(self.first);
+        let index = self.shape.index(name, likely).expect("the shape names every field that is read");
+        self.document.likely.set(self.first + index + 1);
+        Field::new(self, index)
+    }
+
+    /// The object below the key `index`, where that has a shape.
+    pub(super) fn inner(self, index: usize) -> Option<Self> {
+        let shape = self.shape.keys()[index].inner?;
+        Some(Object { shape, first: self.first + self.shape.inner_slots(index), ..self })
     }
 }

@@ -7,70 +7,21 @@ use std::str::FromStr;
 use zeroize::Zeroize as _;
 
 use super::scan::Scanner;
-use super::shape::Shape;
-use super::text::unescape;
+use super::value::{Kind, Value};
 use super::{Document, FieldError, FieldFault, Object, RawJson};
 use crate::scalar::ScalarError;
-
-/// What a field holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// The key is not there.
-    Absent,
-    /// `null`.
-    Null,
-    /// `true` or `false`.
-    Boolean,
-    /// A number.
-    Number,
-    /// A string.
-    String,
-    /// An array.
-    Array,
-    /// An object.
-    Object,
-}
-
-/// A slot: the slice of the text that a known key's value is.
-#[derive(Clone, Copy)]
-pub(super) struct Value<'a> {
-    pub(super) raw: &'a str,
-    pub(super) kind: Kind,
-    /// Whether it is a string with escapes.
-    pub(super) escaped: bool,
-    /// Levels of nesting inside the value: 0 for a scalar.
-    pub(super) levels: u8,
-    /// Whether another key differs from this one only in case.
-    pub(super) twin: bool,
-}
-
-impl Value<'_> {
-    pub(super) const ABSENT: Self = Self { raw: "", kind: Kind::Absent, escaped: false, levels: 0, twin: false };
-
-    pub(super) const fn is_absent(&self) -> bool {
-        matches!(self.kind, Kind::Absent)
-    }
-}
-
-// The text may be a secret or business data.
-impl std::fmt::Debug for Value<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} of {} bytes", self.kind, self.raw.len())
-    }
-}
 
 /// A field of a known object. Every method but the tests refuses an absent one as missing.
 #[derive(Debug, Clone, Copy)]
 pub struct Field<'d, 'a> {
-    document: &'d Document<'a>,
-    slot: usize,
-    /// The shape of the object below, and its first slot.
-    inner: Option<(&'static Shape, usize)>,
+    object: Object<'d, 'a>,
+    index: usize,
 }
 
 impl<'d, 'a> Field<'d, 'a> {
-    pub(super) const fn new(document: &'d Document<'a>, slot: usize, inner: Option<(&'static Shape, usize)>) -> Self {
-        Self { document, slot, inner }
+    #[inline(always)]
+    pub(super) const fn new(object: Object<'d, 'a>, index: usize) -> Self {
+        Self { object, index }
     }
 
     /// What the field holds.
@@ -102,13 +53,14 @@ impl<'d, 'a> Field<'d, 'a> {
     /// The value's bytes as they came; empty for an absent one.
     #[must_use]
     pub fn raw(self) -> &'a str {
-        self.value().raw
+        self.value().raw(self.document().text)
     }
 
     /// An error that says what this field must be, for rules of the caller's own.
     #[must_use]
+    #[cold]
     pub fn must_be(self, expected: impl Into<Cow<'static, str>>) -> FieldError {
-        self.document.error(self.slot, FieldFault::Expected(expected.into()))
+        self.document().error(self.slot(), FieldFault::Expected(expected.into()))
     }
 
     /// The field as a scalar that is written as a string.
@@ -116,15 +68,19 @@ impl<'d, 'a> Field<'d, 'a> {
     /// # Errors
     /// If it is missing, no string, or not what the scalar's type accepts.
     pub fn parse<T: FromStr<Err = ScalarError>>(self) -> Result<T, FieldError> {
-        let text = match self.text("a string") {
-            Ok(text) => text,
-            Err(error) => return Err(self.sharpen::<T>(error)),
-        };
-        let parsed = text.parse().map_err(|error: ScalarError| self.must_be(error.expected));
-        if let Cow::Owned(mut unescaped) = text {
-            // It may be a secret.
-            unescaped.zeroize();
+        if let Some(Cow::Borrowed(plain)) = self.value().text(self.document().text) {
+            return plain.parse().map_err(|error: ScalarError| self.must_be(error.expected));
         }
+        self.parse_unescaped()
+    }
+
+    /// The rare ways: escapes, and everything that is no string.
+    #[cold]
+    fn parse_unescaped<T: FromStr<Err = ScalarError>>(self) -> Result<T, FieldError> {
+        let mut text = self.text("a string").map_err(|error| self.sharpen::<T>(error))?.into_owned();
+        let parsed = text.parse().map_err(|error: ScalarError| self.must_be(error.expected));
+        // It may be a secret.
+        text.zeroize();
         parsed
     }
 
@@ -156,8 +112,9 @@ impl<'d, 'a> Field<'d, 'a> {
     /// If it is missing, anything else, or out of the range.
     pub fn integer(self, range: RangeInclusive<u64>) -> Result<u64, FieldError> {
         let value = self.present()?;
-        let digits = value.kind == Kind::Number && value.raw.bytes().all(|c| c.is_ascii_digit());
-        let number = value.raw.parse().ok().filter(|number| digits && range.contains(number));
+        let raw = value.raw(self.document().text);
+        let digits = value.kind == Kind::Number && raw.bytes().all(|c| c.is_ascii_digit());
+        let number = raw.parse().ok().filter(|number| digits && range.contains(number));
         number.ok_or_else(|| self.must_be(format!("an integer from {} to {}", range.start(), range.end())))
     }
 
@@ -166,7 +123,7 @@ impl<'d, 'a> Field<'d, 'a> {
     /// # Errors
     /// If it is missing or anything else.
     pub fn boolean(self) -> Result<bool, FieldError> {
-        match self.present()?.raw {
+        match self.present()?.raw(self.document().text) {
             "true" => Ok(true),
             "false" => Ok(false),
             _ => Err(self.must_be("true or false")),
@@ -184,8 +141,7 @@ impl<'d, 'a> Field<'d, 'a> {
         if self.present()?.kind != Kind::Object {
             return Err(self.must_be("an object"));
         }
-        let (shape, first) = self.inner.expect("a key that is read as an object has a shape");
-        Ok(Object { document: self.document, shape, first })
+        Ok(self.object.inner(self.index).expect("a key that is read as an object has a shape"))
     }
 
     /// The field as a list of scalars that are written as strings.
@@ -199,11 +155,12 @@ impl<'d, 'a> Field<'d, 'a> {
             return Err(self.must_be(expected()));
         }
         let mut elements = Vec::new();
-        for (index, element) in Scanner::elements(value.raw).enumerate() {
+        let array = value.raw(self.document().text);
+        for (index, element) in Scanner::elements(array).enumerate() {
             if index == *count.end() {
                 return Err(self.must_be(expected()));
             }
-            let read = element.text().ok_or(ScalarError::new("a string")).and_then(|text| text.parse());
+            let read = element.text(array).ok_or(ScalarError::new("a string")).and_then(|text| text.parse());
             elements.push(read.map_err(|error| {
                 let pointer = format!("{}/{index}", self.must_be("").pointer);
                 FieldError::expected(pointer, error.expected)
@@ -221,21 +178,35 @@ impl<'d, 'a> Field<'d, 'a> {
         if usize::from(value.levels) > depth {
             return Err(self.must_be(format!("json of at most {depth} levels")));
         }
-        Ok(RawJson::from_checked(value.raw.to_owned()))
+        Ok(RawJson::from_checked(value.raw(self.document().text).to_owned()))
     }
 
     /// The field's text after unescaping.
     pub(crate) fn text(self, expected: &'static str) -> Result<Cow<'a, str>, FieldError> {
-        self.present()?.text().ok_or_else(|| self.must_be(expected))
+        self.present()?.text(self.document().text).ok_or_else(|| self.must_be(expected))
     }
 
-    fn value(self) -> Value<'a> {
-        self.document.slots[self.slot]
+    const fn document(self) -> &'d Document<'a> {
+        self.object.document
     }
 
-    fn present(self) -> Result<Value<'a>, FieldError> {
+    const fn slot(self) -> usize {
+        self.object.first + self.index
+    }
+
+    #[inline(always)]
+    fn value(self) -> Value {
+        self.document().slots[self.slot()]
+    }
+
+    #[inline(always)]
+    fn present(self) -> Result<Value, FieldError> {
         let value = self.value();
-        if value.is_absent() { Err(self.document.error(self.slot, FieldFault::Missing)) } else { Ok(value) }
+        if value.kind == Kind::Absent {
+            Err(self.document().error(self.slot(), FieldFault::Missing))
+        } else {
+            Ok(value)
+        }
     }
 
     /// Says what the scalar's type expects, learnt from the empty text, where the field is there and no string.
@@ -244,16 +215,5 @@ impl<'d, 'a> Field<'d, 'a> {
             (FieldFault::Expected(_), Err(scalar)) => self.must_be(scalar.expected),
             _ => error,
         }
-    }
-}
-
-impl<'a> Value<'a> {
-    /// The text of a string after unescaping; `None` for another kind or a lone surrogate.
-    pub(super) fn text(&self) -> Option<Cow<'a, str>> {
-        if self.kind != Kind::String {
-            return None;
-        }
-        let inside = &self.raw[1..self.raw.len() - 1];
-        if self.escaped { unescape(inside) } else { Some(Cow::Borrowed(inside)) }
     }
 }

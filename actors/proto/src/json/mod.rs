@@ -37,11 +37,13 @@ mod raw;
 mod scan;
 mod shape;
 mod text;
+mod value;
 
 pub(crate) use document::leading_string;
 pub use document::{Document, Limits, Object};
 pub use error::{Faults, FieldError, FieldFault, Flaw, Malformed};
-pub use field::{Field, Kind};
+pub use field::Field;
 pub use raw::RawJson;
 pub use shape::{Key, Shape};
 pub use text::push_string;
+pub use value::Kind;

@@ -20,7 +20,8 @@ struct Wiped(String);
 
 impl Drop for Wiped {
     fn drop(&mut self) {
-        self.0.zeroize();
+        // As a slice it is wiped in bulk, as a string byte by byte.
+        std::mem::take(&mut self.0).into_bytes().as_mut_slice().zeroize();
     }
 }
 
@@ -35,7 +36,7 @@ impl RawJson {
         let mut scanner = Scanner::new(text, usize::MAX, depth).map_err(|flaw| malformed(flaw, 0))?;
         let value = scanner.value().map_err(|flaw| malformed(flaw, scanner.at))?;
         scanner.end().map_err(|flaw| malformed(flaw, scanner.at))?;
-        Ok(Self::from_checked(value.raw.to_owned()))
+        Ok(Self::from_checked(value.raw(text).to_owned()))
     }
 
     /// Keeps a text that the strict reader has already accepted as one JSON value.

@@ -1,10 +1,10 @@
 //! One pass over a text: syntax, nesting, duplicate keys, and the slots of a shape.
 
 use super::Flaw;
-use super::field::{Kind, Value};
-use super::keys::{Keys, TEXT_BYTES_MAX};
+use super::keys::{Keys, Level, TEXT_BYTES_MAX};
 use super::shape::Shape;
-use super::text::{escape_end, next_special, unescape};
+use super::text::{escape_end, next_special, same_bytes, unescape};
+use super::value::{Kind, Value};
 use crate::limits::FRAME_DEPTH_MAX;
 
 /// The place of reading in a text. `at` stands where reading ended when a flaw was found.
@@ -18,8 +18,8 @@ pub(super) struct Scanner<'a> {
     deepest: usize,
     /// Bit `n`: the container on level `n + 1` is an object.
     objects: u64,
-    /// For each level, where the keys of its object begin.
-    bases: [u32; FRAME_DEPTH_MAX],
+    /// The keys of the object on each level.
+    levels: [Level; FRAME_DEPTH_MAX],
     keys: Keys,
     /// Names of the known fields that a flaw lies in, innermost first.
     pub(super) trail: Vec<&'static str>,
@@ -38,7 +38,7 @@ impl<'a> Scanner<'a> {
             depth_max: depth_max.min(FRAME_DEPTH_MAX),
             deepest: 0,
             objects: 0,
-            bases: [0; FRAME_DEPTH_MAX],
+            levels: [Level::default(); FRAME_DEPTH_MAX],
             keys: Keys::default(),
             trail: Vec::new(),
             twins: false,
@@ -54,32 +54,18 @@ impl<'a> Scanner<'a> {
     }
 
     /// The elements of an array that was read before.
-    pub(super) fn elements(array: &'a str) -> impl Iterator<Item = Value<'a>> {
+    pub(super) fn elements(array: &'a str) -> impl Iterator<Item = Value> {
         let mut scanner = Self::new(array, TEXT_BYTES_MAX, FRAME_DEPTH_MAX).ok();
         std::iter::from_fn(move || {
             let scanner = scanner.as_mut()?;
             // The opening bracket, or the comma behind an element.
-            scanner.next()?;
+            scanner.peek()?;
+            scanner.at += 1;
             scanner.space();
             let element = scanner.value().ok()?;
             scanner.space();
             Some(element)
         })
-    }
-
-    /// The value of the first key, where the key is `name` and the value a string, both without escapes.
-    pub(super) fn leading_string(&mut self, name: &str) -> Option<&'a str> {
-        if !self.eat(b'{') {
-            return None;
-        }
-        self.space();
-        let start = self.at + 1;
-        if self.key_text().ok()? || self.text.get(start..self.at - 1)? != name {
-            return None;
-        }
-        self.colon().ok()?;
-        let start = self.at + 1;
-        if self.key_text().ok()? { None } else { self.text.get(start..self.at - 1) }
     }
 
     /// Nothing but white space may follow.
@@ -89,60 +75,77 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads one object of a known shape into its slots.
-    pub(super) fn shaped(&mut self, shape: &'static Shape, slots: &mut [Value<'a>]) -> Result<Value<'a>, Flaw> {
-        let start = self.at;
+    pub(super) fn shaped(&mut self, shape: &'static Shape, slots: &mut [Value]) -> Result<(), Flaw> {
         match self.peek() {
             Some(b'{') => {}
             None => return Err(Flaw::Truncated),
             Some(_) => return Err(Flaw::NotAnObject),
         }
-        let level = self.depth;
-        self.deepest = level;
         self.open(Container::Object)?;
         if !self.eat(b'}') {
             self.members(shape, slots)?;
         }
-        self.close_object()?;
-        Ok(self.cut(start, Kind::Object, false, level))
+        self.close_object()
     }
 
     /// Reads members up to and with the closing brace.
-    fn members(&mut self, shape: &'static Shape, slots: &mut [Value<'a>]) -> Result<(), Flaw> {
+    fn members(&mut self, shape: &'static Shape, slots: &mut [Value]) -> Result<(), Flaw> {
         let mut likely = 0;
         let mut deepest = self.depth;
         loop {
-            let known = self.known_key(shape, slots, likely)?;
-            match known {
-                Some(index) => {
-                    likely = index + 1;
-                    let value = self.known_value(shape, index, slots);
-                    // Only a flaw's way out passes here, so its pointer costs good texts nothing.
-                    slots[index] = value.inspect_err(|_| self.trail.push(shape.keys()[index].name))?;
-                }
-                None => drop(self.value()?),
+            if self.plain_string(shape, likely, slots) {
+                likely += 1;
+            } else if let Some(index) = self.known_key(shape, slots, likely)? {
+                likely = index + 1;
+                // Only a flaw's way out passes here, so its pointer costs good texts nothing.
+                self.known_value(shape, index, slots).inspect_err(|_| self.trail.push(shape.keys()[index].name))?;
+                deepest = deepest.max(self.deepest);
+            } else {
+                self.skip()?;
+                deepest = deepest.max(self.deepest);
             }
-            deepest = deepest.max(self.deepest);
-            self.space();
-            match self.next() {
-                Some(b',') => self.space(),
+            match self.token() {
+                Some(b',') => {
+                    self.at += 1;
+                    self.space();
+                }
                 Some(b'}') => {
+                    self.at += 1;
                     self.deepest = deepest;
                     return Ok(());
                 }
-                Some(_) => return Err(self.back(Flaw::Unexpected)),
+                Some(_) => return Err(Flaw::Unexpected),
                 None => return Err(Flaw::Truncated),
             }
         }
     }
 
+    /// Reads `"name":"text"` where the key that is expected next and a string, both without escapes,
+    /// come just so: most of a frame, at half the cost of the general way. Else nothing has been read.
+    #[inline(always)]
+    fn plain_string(&mut self, shape: &'static Shape, likely: usize, slots: &mut [Value]) -> bool {
+        let Some(key) = shape.keys().get(likely) else { return false };
+        let quote = self.at + key.name.len() + 3;
+        match self.bytes.get(self.at..=quote) {
+            Some([b'"', name @ .., b'"', b':', b'"']) if same_bytes(name, key.name.as_bytes()) => {}
+            _ => return false,
+        }
+        let end = next_special(self.bytes, quote + 1);
+        let slot = &mut slots[likely];
+        // A second one is found, and told, by the general way.
+        if self.bytes.get(end) != Some(&b'"') || slot.kind != Kind::Absent {
+            return false;
+        }
+        self.at = end + 1;
+        slot.start = quote as u32;
+        slot.end = self.at as u32;
+        slot.kind = Kind::String;
+        true
+    }
+
     /// Reads a key with its colon. An unknown one is remembered for the search for duplicates; for a
     /// known one its filled slot is memory enough.
-    fn known_key(
-        &mut self,
-        shape: &'static Shape,
-        slots: &mut [Value<'a>],
-        likely: usize,
-    ) -> Result<Option<usize>, Flaw> {
+    fn known_key(&mut self, shape: &'static Shape, slots: &mut [Value], likely: usize) -> Result<Option<usize>, Flaw> {
         let start = self.at + 1;
         let escaped = self.key_text()?;
         let end = self.at - 1;
@@ -150,115 +153,146 @@ impl<'a> Scanner<'a> {
         let name = unescaped.as_ref().map_or(&self.bytes[start..end], |text| text.as_bytes());
         let known = shape.find(name, likely);
         match known {
-            Some(index) if !slots[index].is_absent() => return Err(Flaw::DuplicateKey),
+            Some(index) if !matches!(slots[index].kind, Kind::Absent) => return Err(Flaw::DuplicateKey),
             Some(_) => {}
             None => {
                 if let Some(index) = shape.twin(name) {
                     slots[index].twin = true;
                     self.twins = true;
                 }
-                match &unescaped {
-                    Some(text) => self.keys.push_unescaped(text.as_bytes()),
-                    None => self.keys.push(self.bytes, start, end),
-                }
+                self.remember(start, escaped)?;
             }
         }
         self.colon()?;
         Ok(known)
     }
 
-    fn known_value(&mut self, shape: &'static Shape, index: usize, slots: &mut [Value<'a>]) -> Result<Value<'a>, Flaw> {
-        let twin = slots[index].twin;
-        let value = match shape.keys()[index].inner {
+    #[inline(always)]
+    fn known_value(&mut self, shape: &'static Shape, index: usize, slots: &mut [Value]) -> Result<(), Flaw> {
+        let start = self.at;
+        let level = self.depth;
+        let (kind, escaped) = match shape.keys()[index].inner {
             Some(inner) if self.peek() == Some(b'{') => {
                 let first = shape.inner_slots(index);
-                self.shaped(inner, &mut slots[first..first + inner.slots()])
+                self.deepest = level;
+                self.shaped(inner, &mut slots[first..first + inner.slots()])?;
+                (Kind::Object, false)
             }
-            _ => self.value(),
+            _ => self.skip()?,
         };
-        value.map(|value| Value { twin, ..value })
+        // Field by field: a slot that is copied as a whole right after it was written stalls the store buffer.
+        self.fill(&mut slots[index], start, level, kind, escaped);
+        Ok(())
     }
 
     /// Reads any value. Its lone surrogates are kept, everything else is checked.
-    pub(super) fn value(&mut self) -> Result<Value<'a>, Flaw> {
+    pub(super) fn value(&mut self) -> Result<Value, Flaw> {
         let start = self.at;
         let level = self.depth;
-        self.deepest = level;
-        let (kind, escaped) = match self.peek() {
-            Some(b'{') => self.containers().map(|()| (Kind::Object, false))?,
-            Some(b'[') => self.containers().map(|()| (Kind::Array, false))?,
-            _ => self.scalar()?,
-        };
-        Ok(self.cut(start, kind, escaped, level))
+        let (kind, escaped) = self.skip()?;
+        let mut value = Value::ABSENT;
+        self.fill(&mut value, start, level, kind, escaped);
+        Ok(value)
     }
 
-    fn cut(&self, start: usize, kind: Kind, escaped: bool, level: usize) -> Value<'a> {
-        // At most FRAME_DEPTH_MAX, which fits.
-        let levels = (self.deepest - level) as u8;
-        Value { raw: &self.text[start..self.at], kind, escaped, levels, twin: false }
+    #[inline(always)]
+    fn fill(&self, value: &mut Value, start: usize, level: usize, kind: Kind, escaped: bool) {
+        // At most TEXT_BYTES_MAX bytes and FRAME_DEPTH_MAX levels, which fit.
+        value.start = start as u32;
+        value.end = self.at as u32;
+        value.kind = kind;
+        value.escaped = escaped;
+        value.levels = (self.deepest - level) as u8;
+    }
+
+    /// Passes over any value, and tells what it is and whether it is a string with escapes.
+    fn skip(&mut self) -> Result<(Kind, bool), Flaw> {
+        self.deepest = self.depth;
+        match self.peek() {
+            Some(b'{') => self.containers().map(|()| (Kind::Object, false)),
+            Some(b'[') => self.containers().map(|()| (Kind::Array, false)),
+            _ => self.scalar(),
+        }
     }
 
     /// Reads a whole object or array without recursion.
     fn containers(&mut self) -> Result<(), Flaw> {
         let outside = self.depth;
         loop {
-            match self.peek() {
-                Some(b'{') => {
-                    self.open(Container::Object)?;
-                    if !self.eat(b'}') {
-                        self.key()?;
-                        continue;
-                    }
-                    self.close_object()?;
-                }
-                Some(b'[') => {
-                    self.open(Container::Array)?;
-                    if !self.eat(b']') {
-                        continue;
-                    }
-                    self.depth -= 1;
-                }
-                _ => drop(self.scalar()?),
-            }
-            if self.close_what_ends(outside)? {
+            if self.value_or_bracket()? && self.close_what_ends(outside)? {
                 return Ok(());
+            }
+            if self.in_object() {
+                self.key()?;
             }
         }
     }
 
-    /// After a value: closes containers up to the next comma. True when none is open any more.
-    fn close_what_ends(&mut self, outside: usize) -> Result<bool, Flaw> {
-        while self.depth > outside {
-            self.space();
-            let in_object = self.objects >> (self.depth - 1) & 1 == 1;
-            match self.next() {
-                Some(b',') => {
-                    self.space();
-                    if in_object {
-                        self.key()?;
-                    }
+    /// Reads a scalar or an empty container and says true, or enters a container and says false.
+    #[inline(always)]
+    fn value_or_bracket(&mut self) -> Result<bool, Flaw> {
+        match self.peek() {
+            Some(b'{') => {
+                self.open(Container::Object)?;
+                if !self.eat(b'}') {
                     return Ok(false);
                 }
-                Some(b'}') if in_object => self.close_object()?,
-                Some(b']') if !in_object => self.depth -= 1,
-                Some(_) => return Err(self.back(Flaw::Unexpected)),
+                self.close_object()?;
+            }
+            Some(b'[') => {
+                self.open(Container::Array)?;
+                if !self.eat(b']') {
+                    return Ok(false);
+                }
+                self.depth -= 1;
+            }
+            _ => drop(self.scalar()?),
+        }
+        Ok(true)
+    }
+
+    /// After a value: closes containers up to the next comma. True when none is open any more.
+    #[inline(always)]
+    fn close_what_ends(&mut self, outside: usize) -> Result<bool, Flaw> {
+        while self.depth > outside {
+            let in_object = self.in_object();
+            match self.token() {
+                Some(b',') => {
+                    self.at += 1;
+                    self.space();
+                    return Ok(false);
+                }
+                Some(b'}') if in_object => {
+                    self.at += 1;
+                    self.close_object()?;
+                }
+                Some(b']') if !in_object => {
+                    self.at += 1;
+                    self.depth -= 1;
+                }
+                Some(_) => return Err(Flaw::Unexpected),
                 None => return Err(Flaw::Truncated),
             }
         }
         Ok(true)
     }
 
+    #[inline(always)]
+    fn in_object(&self) -> bool {
+        self.objects >> (self.depth - 1) & 1 == 1
+    }
+
     /// Opens a container and goes to the first character inside.
+    #[inline(always)]
     fn open(&mut self, container: Container) -> Result<(), Flaw> {
-        if self.depth == self.depth_max {
+        if self.depth >= self.depth_max {
             return Err(Flaw::TooDeep);
         }
         let bit = 1 << self.depth;
         match container {
             Container::Object => {
                 self.objects |= bit;
-                // Fewer keys than bytes, of which there are fewer than 2³¹.
-                self.bases[self.depth] = self.keys.len() as u32;
+                self.levels[self.depth] = self.keys.open();
             }
             Container::Array => self.objects &= !bit,
         }
@@ -269,23 +303,36 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    #[inline(always)]
     fn close_object(&mut self) -> Result<(), Flaw> {
         self.depth -= 1;
-        if self.keys.close(self.bases[self.depth] as usize, self.bytes) { Err(Flaw::DuplicateKey) } else { Ok(()) }
+        if self.keys.close(self.levels[self.depth], self.bytes) { Err(Flaw::DuplicateKey) } else { Ok(()) }
     }
 
     /// Reads a key of an object nobody knows, with its colon.
+    #[inline(always)]
     fn key(&mut self) -> Result<(), Flaw> {
         let start = self.at + 1;
-        if self.key_text()? {
-            let text = unescape(&self.text[start..self.at - 1]).ok_or(Flaw::LoneSurrogate)?;
-            self.keys.push_unescaped(text.as_bytes());
-        } else {
-            self.keys.push(self.bytes, start, self.at - 1);
-        }
+        let escaped = self.key_text()?;
+        self.remember(start, escaped)?;
         self.colon()
     }
 
+    /// Takes the key that began at `start` and has just ended into the search for duplicates.
+    #[inline(always)]
+    fn remember(&mut self, start: usize, escaped: bool) -> Result<(), Flaw> {
+        let end = self.at - 1;
+        let level = &mut self.levels[self.depth - 1];
+        let duplicate = if escaped {
+            let text = unescape(&self.text[start..end]).ok_or(Flaw::LoneSurrogate)?;
+            self.keys.push_unescaped(level, self.bytes, text.as_bytes())
+        } else {
+            self.keys.push(level, self.bytes, start, end)
+        };
+        if duplicate { Err(Flaw::DuplicateKey) } else { Ok(()) }
+    }
+
+    #[inline(always)]
     fn key_text(&mut self) -> Result<bool, Flaw> {
         match self.peek() {
             Some(b'"') => self.string(),
@@ -294,9 +341,9 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    #[inline(always)]
     fn colon(&mut self) -> Result<(), Flaw> {
-        self.space();
-        match self.peek() {
+        match self.token() {
             Some(b':') => self.at += 1,
             Some(_) => return Err(Flaw::Unexpected),
             None => return Err(Flaw::Truncated),
@@ -306,6 +353,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads a string, number, boolean or null, and tells whether it is a string with escapes.
+    #[inline(always)]
     fn scalar(&mut self) -> Result<(Kind, bool), Flaw> {
         match self.peek() {
             Some(b'"') => self.string().map(|escaped| (Kind::String, escaped)),
@@ -319,6 +367,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads a string from its quote on and tells whether it has escapes.
+    #[inline(always)]
     fn string(&mut self) -> Result<bool, Flaw> {
         let mut escaped = false;
         self.at += 1;
@@ -339,6 +388,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    #[inline(always)]
     fn number(&mut self) -> Result<(), Flaw> {
         self.eat(b'-');
         if !self.eat(b'0') {
@@ -354,6 +404,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    #[inline(always)]
     fn digits(&mut self) -> Result<(), Flaw> {
         let start = self.at;
         while self.peek().is_some_and(|c| c.is_ascii_digit()) {
@@ -362,6 +413,7 @@ impl<'a> Scanner<'a> {
         if self.at > start { Ok(()) } else { Err(Flaw::Number) }
     }
 
+    #[inline(always)]
     fn word(&mut self, word: &str, kind: Kind) -> Result<(Kind, bool), Flaw> {
         if self.bytes[self.at..].starts_with(word.as_bytes()) {
             self.at += word.len();
@@ -371,32 +423,34 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    #[inline(always)]
     fn space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+        self.token();
+    }
+
+    /// Skips white space and shows what comes.
+    #[inline(always)]
+    fn token(&mut self) -> Option<u8> {
+        loop {
+            let c = self.peek()?;
+            // Mostly there is no white space, and what comes is above a space.
+            if c > b' ' || !matches!(c, b' ' | b'\t' | b'\n' | b'\r') {
+                return Some(c);
+            }
             self.at += 1;
         }
     }
 
+    #[inline(always)]
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
-    fn next(&mut self) -> Option<u8> {
-        let c = self.peek()?;
-        self.at += 1;
-        Some(c)
-    }
-
+    #[inline(always)]
     fn eat(&mut self, c: u8) -> bool {
         let there = self.peek() == Some(c);
         self.at += usize::from(there);
         there
-    }
-
-    /// Steps back onto the character that was one too many.
-    fn back(&mut self, flaw: Flaw) -> Flaw {
-        self.at -= 1;
-        flaw
     }
 }
 

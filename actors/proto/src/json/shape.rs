@@ -1,5 +1,11 @@
 //! Which keys of an object are known.
 
+use super::text::same_bytes;
+
+/// Most slots of a shape, so that a document keeps them without an allocation. Every shape is a
+/// `static`: one that needs more does not compile.
+pub(super) const SLOTS_MAX: usize = 32;
+
 /// The known keys of an object, some of them with the shape of the object below.
 ///
 /// A shape lives in a `static`. It decides which fields can be read, and which other spellings are
@@ -34,7 +40,10 @@ impl Key {
 }
 
 impl Shape {
-    /// A shape with these keys.
+    /// A shape with these keys: at most 32, those of the shapes below counted.
+    ///
+    /// # Panics
+    /// At compile time, if there are more.
     #[must_use]
     pub const fn new(keys: &'static [Key]) -> Self {
         let mut slots = keys.len();
@@ -45,6 +54,7 @@ impl Shape {
             }
             at += 1;
         }
+        assert!(slots <= SLOTS_MAX, "a shape has at most 32 keys, those below counted");
         Self { keys, slots }
     }
 
@@ -63,11 +73,25 @@ impl Shape {
     }
 
     /// The index of a key. Keys mostly come in the shape's order, so `likely` is tried first.
+    #[inline(always)]
     pub(super) fn find(&self, name: &[u8], likely: usize) -> Option<usize> {
         match self.keys.get(likely) {
-            Some(key) if key.name.as_bytes() == name => Some(likely),
-            _ => self.keys.iter().position(|key| key.name.as_bytes() == name),
+            Some(key) if same_bytes(key.name.as_bytes(), name) => Some(likely),
+            _ => self.search(name),
         }
+    }
+
+    /// The same for a literal, whose length is known where this is inlined.
+    #[inline(always)]
+    pub(super) fn index(&self, name: &'static str, likely: usize) -> Option<usize> {
+        match self.keys.get(likely) {
+            Some(key) if *name == *key.name => Some(likely),
+            _ => self.search(name.as_bytes()),
+        }
+    }
+
+    fn search(&self, name: &[u8]) -> Option<usize> {
+        self.keys.iter().position(|key| same_bytes(key.name.as_bytes(), name))
     }
 
     /// The index of the key that `name`, which is no key itself, differs from only in ASCII case.

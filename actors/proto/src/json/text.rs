@@ -1,23 +1,22 @@
 //! Strings: where they end, what they say, how they are written.
 
-use std::borrow::Cow;
-
-const ONES: u64 = u64::from_le_bytes([1; 8]);
-const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
+/// A word of eight times the same byte.
+const fn eight(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
 
 /// Marks, in the high bit of each byte, the bytes of `word` that are `"`, `\` or below a space.
 ///
-/// Above the first marked byte there may be false marks; the first is always right.
+/// `c ^ 2` is below 0x21 for control characters and `"` alone. Above the first marked byte there may be
+/// false marks, borrowed from it; the first is always right.
 const fn specials(word: u64) -> u64 {
-    let quotes = word ^ (ONES * b'"' as u64);
-    let backslashes = word ^ (ONES * b'\\' as u64);
-    let zeros = quotes.wrapping_sub(ONES) & !quotes | backslashes.wrapping_sub(ONES) & !backslashes;
-    let controls = word.wrapping_sub(ONES * 0x20) & !word;
-    (zeros | controls) & HIGHS
+    let controls_and_quotes = (word ^ eight(2)).wrapping_sub(eight(0x21));
+    let backslashes = (word ^ eight(b'\\')).wrapping_sub(eight(1));
+    (controls_and_quotes | backslashes) & !word & eight(0x80)
 }
 
 /// The index of the next `"`, `\` or control character from `at` on, or the length.
-#[inline]
+#[inline(always)]
 pub(super) fn next_special(bytes: &[u8], mut at: usize) -> usize {
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let marks = specials(u64::from_le_bytes(*chunk));
@@ -33,6 +32,7 @@ pub(super) fn next_special(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// The end of the escape whose backslash stands at `at`; `None` for an escape that JSON does not have.
+#[inline]
 pub(super) fn escape_end(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes.get(at + 1)? {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(at + 2),
@@ -44,7 +44,7 @@ pub(super) fn escape_end(bytes: &[u8], at: usize) -> Option<usize> {
 /// What a string's inside says. `None` where it has a lone surrogate.
 ///
 /// The inside must be one that the scanner has accepted.
-pub(super) fn unescape(inside: &str) -> Option<Cow<'_, str>> {
+pub(super) fn unescape(inside: &str) -> Option<String> {
     let mut rest = inside;
     let mut text = String::with_capacity(inside.len());
     while let Some(at) = rest.find('\\') {
@@ -54,7 +54,7 @@ pub(super) fn unescape(inside: &str) -> Option<Cow<'_, str>> {
         rest = &rest[at + 1 + length..];
     }
     text.push_str(rest);
-    Some(Cow::Owned(text))
+    Some(text)
 }
 
 /// The character of the escape whose part behind the backslash `rest` begins with, and that part's length.
@@ -80,6 +80,20 @@ fn unescape_unit(rest: &str) -> Option<(char, usize)> {
     let second = rest.get(5..7).filter(|&next| next == "\\u").and_then(|_| unit(7))?;
     let character = char::decode_utf16([first, second]).next()?.ok()?;
     Some((character, 11))
+}
+
+/// Whether two short texts are the same. Mostly two loads and no call.
+#[inline(always)]
+pub(super) fn same_bytes(a: &[u8], b: &[u8]) -> bool {
+    fn ends<const N: usize>(a: &[u8], b: &[u8]) -> bool {
+        a.first_chunk::<N>() == b.first_chunk() && a.last_chunk::<N>() == b.last_chunk()
+    }
+    match a.len() {
+        length if length != b.len() => false,
+        8..=16 => ends::<8>(a, b),
+        4..=7 => ends::<4>(a, b),
+        _ => a == b,
+    }
 }
 
 /// Appends `text` as a JSON string with its quotes.

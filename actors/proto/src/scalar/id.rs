@@ -7,28 +7,47 @@ use super::ScalarError;
 
 const EXPECTED: ScalarError = ScalarError::new("exactly 32 of 0-9 a-f");
 
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// Eight digits at a time: every frame has half a dozen ids.
 fn parse(text: &str) -> Result<[u8; 16], ScalarError> {
     let digits: &[u8; 32] = text.as_bytes().try_into().map_err(|_| EXPECTED)?;
-    let mut bytes = [0; 16];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Ok(bytes)
+    let [a, b, c, d] = digits.as_chunks::<8>().0 else { return Err(EXPECTED) };
+    let half = |first: &[u8; 8], second: &[u8; 8]| {
+        let high = eight_digits(u64::from_be_bytes(*first)).ok_or(EXPECTED)?;
+        let low = eight_digits(u64::from_be_bytes(*second)).ok_or(EXPECTED)?;
+        Ok(u64::from(high) << 32 | u64::from(low))
+    };
+    Ok((u128::from(half(a, b)?) << 64 | u128::from(half(c, d)?)).to_be_bytes())
 }
 
-const fn digit(c: u8) -> Result<u8, ScalarError> {
-    match c {
-        b'0'..=b'9' => Ok(c - b'0'),
-        b'a'..=b'f' => Ok(c - b'a' + 10),
-        _ => Err(EXPECTED),
+/// The value of eight lowercase hexadecimal digits, the first in the highest byte.
+fn eight_digits(word: u64) -> Option<u32> {
+    const HIGHS: u64 = eight(0x80);
+    // The high bit of each byte tells whether the byte is at least the limit: none borrows from its neighbour.
+    let at_least = |limit: u8| (word | HIGHS).wrapping_sub(eight(limit));
+    let decimal = at_least(b'0') & !at_least(b'9' + 1);
+    let letter = at_least(b'a') & !at_least(b'f' + 1);
+    if (decimal | letter) & !word & HIGHS != HIGHS {
+        return None;
     }
+    // The low nibbles of the letters begin at 1 and mean 10.
+    let nibbles = (word & eight(0x0f)) + 9 * (letter >> 7 & eight(1));
+    let bytes = (nibbles | nibbles >> 4) & 0x00ff_00ff_00ff_00ff;
+    let pairs = (bytes | bytes >> 8) & 0x0000_ffff_0000_ffff;
+    // What is above the low half is a copy of it, shifted.
+    Some((pairs | pairs >> 16) as u32)
+}
+
+const fn eight(byte: u8) -> u64 {
+    u64::from_be_bytes([byte; 8])
 }
 
 fn write(bytes: [u8; 16], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut text = [0; 32];
     for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
-        pair[0] = b"0123456789abcdef"[usize::from(byte >> 4)];
-        pair[1] = b"0123456789abcdef"[usize::from(byte & 15)];
+        pair[0] = HEX[usize::from(byte >> 4)];
+        pair[1] = HEX[usize::from(byte & 15)];
     }
     // Only ASCII digits were written.
     f.pad(std::str::from_utf8(&text).unwrap_or_default())

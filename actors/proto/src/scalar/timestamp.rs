@@ -48,17 +48,24 @@ impl FromStr for Timestamp {
 
 /// Reads `YYYY-MM-DDTHH:MM:SS[.F{1,9}]Z`.
 fn parse(text: &[u8]) -> Option<Timestamp> {
-    let (seconds, rest) = text.split_at_checked(19)?;
-    let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
-    if separators.iter().any(|&(at, c)| seconds[at] != c) {
+    let (seconds, rest) = text.split_first_chunk::<19>()?;
+    let [.., b'-', _, _, b'-', _, _, b'T', _, _, b':', _, _, b':', _, _] = seconds else { return None };
+    let mut strange = 0;
+    let mut two = |at: usize| {
+        let (tens, ones) = (seconds[at].wrapping_sub(b'0'), seconds[at + 1].wrapping_sub(b'0'));
+        // Above 9 where either is no digit; looked at once, behind them all.
+        strange |= u8::from(tens > 9) | u8::from(ones > 9);
+        tens.wrapping_mul(10).wrapping_add(ones)
+    };
+    let year = i32::from(two(0)) * 100 + i32::from(two(2));
+    let (month, day) = (two(5), two(8));
+    let (hour, minute, second) = (two(11), two(14), two(17));
+    if strange != 0 {
         return None;
     }
-    let field = |from: usize, to: usize| number(&seconds[from..to]);
-    let small = |from, to| field(from, to).and_then(|n| u8::try_from(n).ok());
-    let month = Month::try_from(small(5, 7)?).ok()?;
-    let date = Date::from_calendar_date(i32::try_from(field(0, 4)?).ok()?, month, small(8, 10)?).ok()?;
+    let date = Date::from_calendar_date(year, Month::try_from(month).ok()?, day).ok()?;
     let (fraction_digits, nanos) = fraction(rest)?;
-    let time = Time::from_hms_nano(small(11, 13)?, small(14, 16)?, small(17, 19)?, nanos).ok()?;
+    let time = Time::from_hms_nano(hour, minute, second, nanos).ok()?;
     Some(Timestamp { moment: date.with_time(time).assume_utc(), fraction_digits })
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::decode_event::{event, same};
+use super::decode_event::event;
 use super::shape;
 use super::{
     Ack, Acked, ClientFrame, Delivery, ErrorCode, ErrorFrame, FrameError, Ping, Pong, Register, ServerFrame, Welcome,
@@ -151,20 +151,21 @@ fn welcome(frame: Object<'_, '_>) -> Result<Welcome, FieldError> {
     })
 }
 
+#[inline]
 fn delivery(frame: Object<'_, '_>) -> Result<Delivery, FieldError> {
     let session_id = frame.field("session_id").parse()?;
     let leased = frame.field("delivery").object()?;
-    let event_object = frame.field("event").object()?;
-    let proof = EventProof {
-        subscription_id: leased.field("subscription_id").parse()?,
-        delivery_id: leased.field("delivery_id").parse()?,
-        event_id: leased.field("event_id").parse()?,
-        generation: leased_generation(leased.field("generation"))?,
-        secret: leased.field("secret").parse()?,
-    };
+    let delivery_id = leased.field("delivery_id").parse()?;
+    let subscription_id = leased.field("subscription_id").parse()?;
+    let event_id = leased.field("event_id").parse()?;
+    let generation = leased_generation(leased.field("generation"))?;
+    let secret = leased.field("secret").parse()?;
     let lease_ms = milliseconds(leased.field("lease_ms"), LEASE_LEFT_MS)?;
-    let event = event(event_object)?;
-    same(event_object.field("event_id"), leased.field("event_id"), "the same as the delivery's event_id")?;
+    let event = event(frame.field("event").object()?)?;
+    if event.event_id != event_id {
+        return Err(frame.field("event").object()?.field("event_id").must_be("the same as the delivery's event_id"));
+    }
+    let proof = EventProof { subscription_id, delivery_id, event_id, generation, secret };
     Ok(Delivery { session_id, proof, lease_ms, event })
 }
 
