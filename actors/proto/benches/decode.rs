@@ -137,6 +137,7 @@ fn ratio(_: &mut Criterion) {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn time<T>(repeats: u32, mut run: impl FnMut() -> T) -> Duration {
     let start = Instant::now();
     for _ in 0..repeats {
