@@ -25,6 +25,7 @@
 //! | `connector`, `refusal`, `dial` | the handshake within its time |
 //! | `connection`, `shared` | what a caller holds |
 //! | `pump`, `outgoing`, `codec` | the one task that owns the socket |
+//! | `operation` | how an operation of an application stands |
 //! | `error` | what can go wrong, and whether dialling again helps |
 
 mod base_url;
@@ -35,6 +36,7 @@ mod credential;
 mod dial;
 mod error;
 mod message_id;
+mod operation;
 mod options;
 mod outgoing;
 mod pump;
@@ -52,6 +54,7 @@ pub use error::{
     RequestErrorKind,
 };
 pub use message_id::NewMessageId;
+pub use operation::{OperationStatus, StatusAnswer, StatusError};
 pub use options::{Client, ClientBuilder, Timeouts};
 pub use tls::Roots;
 
