@@ -156,6 +156,7 @@ impl Consumer {
 
     /// Hears an input. Total: any input in any state; one that makes no sense there is counted.
     pub fn handle(&mut self, input: Input, now: Instant) {
+        self.reconnect.pass(now);
         if let Input::NoticeDropped = input {
             self.stats.dropped_notices += 1;
         } else if let Input::ShellLost = input {
@@ -276,6 +277,9 @@ impl Consumer {
     /// When to come back with [`Input::TimedOut`] at the latest, and why.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Reason)> {
+        if self.shutdown.report().is_some() {
+            return None;
+        }
         let reconnect = match self.link {
             Link::Backoff { until } if self.wants_connection() => Some(until),
             _ => None,

@@ -32,15 +32,14 @@ impl Proofs {
             return self.queue.push_front(proof);
         }
         self.queue.push_back(proof);
+        if self.planted.is(Mutation::TwoAcksInFlight) {
+            self.in_flight = None;
+        }
     }
 
     /// The proof to report now on this connection, if none is in flight there. It is in flight from here on.
     pub(super) fn report(&mut self, epoch: Epoch) -> Option<EventProof> {
         if self.in_flight.is_some() {
-            if self.planted.is(Mutation::TwoAcksInFlight) && self.queue.len() > 1 {
-                self.queue.rotate_left(1);
-                return self.queue.front().cloned();
-            }
             return None;
         }
         let proof = self.queue.front()?.clone();

@@ -60,11 +60,15 @@ impl Reconnect {
         self.attempts = 0;
     }
 
-    /// Follows whether there is nothing to confirm; a minute of it is healthy.
-    pub(super) fn observe(&mut self, idleness: Idleness, now: Instant) {
+    /// A minute with nothing to confirm is healthy. To be called before anything else that happens now.
+    pub(super) fn pass(&mut self, now: Instant) {
         if self.healthy_at().is_some_and(|at| at <= now) {
             self.healthy();
         }
+    }
+
+    /// Follows whether there is nothing to confirm.
+    pub(super) fn observe(&mut self, idleness: Idleness, now: Instant) {
         self.idle_since = match idleness {
             Idleness::Idle => self.idle_since.or(Some(now)),
             Idleness::Busy => None,
