@@ -8,6 +8,8 @@ mod leases;
 mod log;
 mod proofs;
 mod retention;
+mod sqlite_crash;
+mod sqlite_file;
 mod subscriptions;
 mod upkeep;
 mod world;
