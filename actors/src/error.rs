@@ -58,6 +58,12 @@ impl RunError {
         Self { kind, unconfirmed: Vec::new(), running: Vec::new(), source: None }
     }
 
+    /// A subscription that kept crashing, with what it had committed.
+    pub(crate) const fn crashed(unconfirmed: Vec<EventId>) -> Self {
+        let kind = RunErrorKind::Crashed { actor: "subscription" };
+        Self { kind, unconfirmed, running: Vec::new(), source: None }
+    }
+
     pub(crate) fn with_source(mut self, source: Option<Source>) -> Self {
         self.source = source;
         self
@@ -71,6 +77,7 @@ impl RunError {
                 return Ok(());
             }
             EndReason::Permanent(cause) => (RunErrorKind::Permanent { code: cause.code }, source),
+            EndReason::ShellLost => (RunErrorKind::Crashed { actor: "subscription" }, None),
             EndReason::ChildLost(role) => (RunErrorKind::Crashed { actor: role.as_str() }, None),
             // Stopped, or enough events, with something left; so is an end that this version does not know.
             _ => {

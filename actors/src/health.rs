@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use perilune_proto::consumer::Enabled;
+use perilune_proto::consumer::{Enabled, LinkState};
 use perilune_proto::limits;
 
 use crate::clock::now;
-use crate::run_state::{Link, Seen};
+use crate::run_state::Seen;
 
 /// How long all slots may be taken without anything moving before a consumer counts as blocked: one lease.
 const BLOCKED_AFTER: Duration = Duration::from_millis(limits::LEASE_MS_DEFAULT as u64);
@@ -51,13 +51,13 @@ impl Health {
         let state = match seen.link {
             _ if ended => HealthState::Ended,
             _ if seen.stopping => HealthState::Stopping,
-            Link::Down => HealthState::Disconnected,
-            Link::Up(_) if held >= u64::from(capacity) && stuck => HealthState::Blocked,
-            Link::Up(Enabled::Paused) => HealthState::Paused,
-            Link::Up(Enabled::Enabled) if held == 0 => HealthState::Idle,
-            Link::Up(Enabled::Enabled) => HealthState::Progressing,
+            LinkState::Down | LinkState::Dialling | LinkState::Closing => HealthState::Disconnected,
+            LinkState::Up(_) if held >= u64::from(capacity) && stuck => HealthState::Blocked,
+            LinkState::Up(Enabled::Paused) => HealthState::Paused,
+            LinkState::Up(Enabled::Enabled) if held == 0 => HealthState::Idle,
+            LinkState::Up(Enabled::Enabled) => HealthState::Progressing,
         };
-        Self { state, connected: !ended && matches!(seen.link, Link::Up(_)), idle }
+        Self { state, connected: !ended && matches!(seen.link, LinkState::Up(_)), idle }
     }
 
     /// Whether it can do its work now: connected, not blocked, not stopping. A paused one is ready.
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    fn state(link: Link, held: u64, idle: Duration) -> HealthState {
+    fn state(link: LinkState, held: u64, idle: Duration) -> HealthState {
         let mut stats = Stats::default();
         stats.running = held;
         let seen = Seen { stats, link, moved: Some(now() - idle), stopping: false };
@@ -99,11 +99,11 @@ mod tests {
     #[test]
     fn connected_progressing_paused_and_blocked_are_told_apart() {
         let (soon, late) = (Duration::from_secs(1), Duration::from_secs(31));
-        assert_eq!(state(Link::Down, 4, late), HealthState::Disconnected);
-        assert_eq!(state(Link::Up(Enabled::Enabled), 0, late), HealthState::Idle);
-        assert_eq!(state(Link::Up(Enabled::Enabled), 4, soon), HealthState::Progressing);
-        assert_eq!(state(Link::Up(Enabled::Paused), 0, late), HealthState::Paused);
-        assert_eq!(state(Link::Up(Enabled::Enabled), 4, late), HealthState::Blocked);
-        assert_eq!(state(Link::Up(Enabled::Paused), 4, late), HealthState::Blocked);
+        assert_eq!(state(LinkState::Down, 4, late), HealthState::Disconnected);
+        assert_eq!(state(LinkState::Up(Enabled::Enabled), 0, late), HealthState::Idle);
+        assert_eq!(state(LinkState::Up(Enabled::Enabled), 4, soon), HealthState::Progressing);
+        assert_eq!(state(LinkState::Up(Enabled::Paused), 0, late), HealthState::Paused);
+        assert_eq!(state(LinkState::Up(Enabled::Enabled), 4, late), HealthState::Blocked);
+        assert_eq!(state(LinkState::Up(Enabled::Paused), 4, late), HealthState::Blocked);
     }
 }

@@ -3,10 +3,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use perilune_proto::consumer::{Enabled, Stats};
+use perilune_proto::consumer::{LinkState, Stats};
 use perilune_proto::scalar::SubscriptionId;
 use tokio::sync::watch;
 
+use crate::clock::now;
 use crate::error::{RunError, RunErrorKind};
 use crate::health::Health;
 use crate::notice::NoticeQueue;
@@ -27,24 +28,26 @@ pub(crate) struct RunState {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) stats: Stats,
-    pub(crate) link: Link,
+    pub(crate) link: LinkState,
     /// When an event last started, ended or was acknowledged, or when the session was opened.
     pub(crate) moved: Option<Instant>,
     pub(crate) stopping: bool,
 }
 
-/// Whether there is a session, as far as is known here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Link {
-    /// None.
-    Down,
-    /// One, and whether it gets new deliveries.
-    Up(Enabled),
+impl Seen {
+    /// Takes the machine's figures, and notes whether anything has moved.
+    pub(crate) fn update(&mut self, stats: Stats, link: LinkState) {
+        let moved = |stats: &Stats| (stats.started, stats.running, stats.committed, stats.acknowledged);
+        if moved(&self.stats) != moved(&stats) || self.link != link {
+            self.moved = Some(now());
+        }
+        (self.stats, self.link) = (stats, link);
+    }
 }
 
 impl RunState {
     pub(crate) fn new(subscription_id: SubscriptionId, capacity: u8) -> Self {
-        let seen = Seen { stats: Stats::default(), link: Link::Down, moved: None, stopping: false };
+        let seen = Seen { stats: Stats::default(), link: LinkState::Down, moved: None, stopping: false };
         Self {
             subscription_id,
             capacity,
@@ -75,7 +78,7 @@ impl RunState {
 
     /// Ends the run for everybody who waits. Only the first end counts.
     pub(crate) fn finish(&self, result: RunResult) {
-        self.show(|seen| seen.link = Link::Down);
+        self.show(|seen| seen.link = LinkState::Down);
         self.end.send_if_modified(|end| {
             let first = end.is_none();
             if first {

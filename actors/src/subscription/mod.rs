@@ -18,16 +18,14 @@ mod children;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use perilune_proto::consumer::{Enabled, Input, PingAnswer, Role};
+use perilune_proto::consumer::Input;
 
 use crate::acknowledger::AckAnswered;
-use crate::clock::now;
 use crate::connection::{Connected, ConnectionEnded, DeliveriesArrived, Phase};
 use crate::custody::{ChildExited, Custody};
 use crate::error::Source;
 use crate::handler_pool::{HandlersEnded, Receipt, Settle};
 use crate::heartbeat::PingAnswered;
-use crate::run_state::{Link, Seen};
 use crate::spec::Spec;
 use crate::telemetry::Telemetry;
 use crate::timer::Timer;
@@ -78,23 +76,11 @@ impl Subscription {
     }
 
     fn show(&mut self) {
-        let Some(stats) = self.custody.with(|machine| Some(*machine.stats())) else {
+        let Some((stats, link)) = self.custody.with(|machine| Some((*machine.stats(), machine.link_state()))) else {
             return;
         };
         self.telemetry.show(&stats);
-        self.spec.run.show(|seen: &mut Seen| {
-            let moved = |stats: &perilune_proto::consumer::Stats| {
-                (stats.started, stats.running, stats.committed, stats.acknowledged)
-            };
-            if moved(&seen.stats) != moved(&stats) {
-                seen.moved = Some(now());
-            }
-            seen.stats = stats;
-        });
-    }
-
-    fn link(&self, link: Link) {
-        self.spec.run.show(|seen| seen.link = link);
+        self.spec.run.show(|seen| seen.update(stats, link));
     }
 }
 
@@ -127,10 +113,6 @@ impl Handler<Connected> for Subscription {
 
     fn handle(&mut self, message: Connected, ctx: &mut Context<Self>) {
         let Connected { epoch, heartbeat_interval_ms, enabled } = message;
-        self.spec.run.show(|seen| {
-            seen.link = Link::Up(enabled);
-            seen.moved = Some(now());
-        });
         self.children(ctx).attach(epoch);
         let heartbeat_interval = std::time::Duration::from_millis(heartbeat_interval_ms.into());
         self.hear(Input::Connected { epoch, heartbeat_interval, enabled }, ctx);
@@ -153,7 +135,6 @@ impl Handler<ConnectionEnded> for Subscription {
 
     fn handle(&mut self, message: ConnectionEnded, ctx: &mut Context<Self>) {
         let ConnectionEnded { epoch, phase, cause, source } = message;
-        self.link(Link::Down);
         self.source = source;
         let input = match phase {
             Phase::Dialling => Input::DialFailed { epoch, cause },
@@ -167,9 +148,6 @@ impl Handler<PingAnswered> for Subscription {
     type Result = ();
 
     fn handle(&mut self, message: PingAnswered, ctx: &mut Context<Self>) {
-        if let PingAnswer::Pong(enabled) = message.answer {
-            self.link(Link::Up(enabled));
-        }
         self.hear(Input::PingAnswered { epoch: message.epoch, answer: message.answer }, ctx);
     }
 }
@@ -211,17 +189,7 @@ impl Handler<ChildExited> for Subscription {
             "perilune.actor_lost"
         );
         self.telemetry.crashed(role);
-        if role == Role::Connection {
-            self.link(Link::Down);
-        }
         self.hear(Input::ChildLost(role), ctx);
-    }
-}
-
-/// Whether new deliveries come, as far as is known.
-impl From<Enabled> for Link {
-    fn from(enabled: Enabled) -> Self {
-        Self::Up(enabled)
     }
 }
 

@@ -6,10 +6,11 @@ mod handle;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use actix::prelude::*;
 use perilune_proto::consumer::{Consumer, Input, Stats};
+use perilune_proto::limits::{CHILD_LOSSES_MAX, CHILD_LOSSES_WINDOW};
 use perilune_proto::scalar::SubscriptionId;
 
 use crate::clock::now;
@@ -24,11 +25,6 @@ use crew::Crew;
 pub use handle::SupervisorHandle;
 pub(crate) use handle::start_alone;
 
-/// How many crashes of one subscription are mended within [`CRASH_WINDOW`]. A bug that comes back at once would
-/// otherwise go round for ever.
-const CRASHES_MAX: usize = 5;
-/// The time in which they are counted.
-const CRASH_WINDOW: Duration = Duration::from_secs(60);
 /// Ended runs that are still listed, the newest ones.
 const ENDED_LISTED_MAX: usize = 64;
 
@@ -49,7 +45,7 @@ struct Entry {
     subscription: Addr<Subscription>,
     /// Which arbiter it runs on.
     place: usize,
-    /// When its shell crashed, within the window.
+    /// When its machine was interrupted, within the window.
     crashes: VecDeque<Instant>,
     /// Kept here since a stop may meet a shell that has just died.
     stopping: bool,
@@ -77,22 +73,15 @@ impl Supervisor {
         }
     }
 
-    /// A shell has crashed: start another one around its machine, as long as the budget lasts.
+    /// A shell has crashed: start another one around its machine.
     fn inherit(&mut self, id: ConsumerId, estate: Estate, ctx: &mut Context<Self>) {
         let Some(mut entry) = self.running.remove(&id) else {
             return;
         };
-        let now = now();
-        entry.crashes.retain(|crash| now.saturating_duration_since(*crash) < CRASH_WINDOW);
-        entry.crashes.push_back(now);
-        if entry.crashes.len() > CRASHES_MAX {
-            entry.spec.run.finish(Err(RunError::new(RunErrorKind::Crashed { actor: "subscription" })));
+        let Some(machine) = entry.revive(estate) else {
             self.leave(id, &entry);
             return;
-        }
-        let mut machine = estate.machine;
-        // Interrupted in the middle of a step, only its proofs can be trusted; the machine knows how.
-        machine.handle(Input::ShellLost, now);
+        };
         entry.subscription = self.shell(id, entry.place, &entry.spec, machine, ctx);
         if entry.stopping {
             entry.subscription.do_send(Drain);
@@ -113,6 +102,28 @@ impl Supervisor {
             entry.stopping = true;
             entry.subscription.do_send(Drain);
         }
+    }
+}
+
+impl Entry {
+    /// The machine for the next shell. One that was interrupted in the middle of a step can't be trusted but for its
+    /// proofs; those go to a new machine, as long as the budget lasts. A whole one counts its losses itself.
+    fn revive(&mut self, estate: Estate) -> Option<Box<Consumer>> {
+        let now = now();
+        let Estate { mut machine, interrupted } = estate;
+        if !interrupted {
+            machine.handle(Input::ShellLost, now);
+            return Some(machine);
+        }
+        let proofs = machine.into_proofs();
+        self.crashes.retain(|crash| now.saturating_duration_since(*crash) < CHILD_LOSSES_WINDOW);
+        self.crashes.push_back(now);
+        if self.crashes.len() > CHILD_LOSSES_MAX {
+            let unconfirmed = proofs.iter().map(|proof| proof.event_id).collect();
+            self.spec.run.finish(Err(RunError::crashed(unconfirmed)));
+            return None;
+        }
+        Some(Box::new(Consumer::resume(self.spec.config.clone(), rand::random(), now, proofs)))
     }
 }
 
