@@ -5,7 +5,7 @@
 //! - `consumer`: the actors, capacity 32, a handler that does nothing.
 //!
 //! All three have one ack in flight, as the contract demands of a consumer. Rounds alternate, so that whatever else the
-//! machine does meets all of them. `cargo bench -p perilune-actors --bench throughput -- [events] [rounds]`
+//! machine does meets all of them. `cargo bench -p perilune-actors --bench throughput -- [events] [rounds] [bare|client|consumer]`
 
 mod peer;
 
@@ -28,6 +28,20 @@ fn main() {
     let events = numbers.next().unwrap_or(20_000);
     let rounds = numbers.next().unwrap_or(5);
     let address = peer::start();
+    // One contestant alone, for a profiler.
+    if let Some(only) =
+        std::env::args().skip(1).find(|argument| argument.parse::<u64>().is_err() && argument != "--bench")
+    {
+        return actix::System::new().block_on(async {
+            let took = match &*only {
+                "bare" => bare(address, events).await,
+                "client" => client(address, events).await,
+                "consumer" => consumer(address, events).await,
+                other => panic!("{other} is none of bare, client, consumer"),
+            };
+            println!("{only}: {:.1} us an event", took.as_secs_f64() * 1e6 / events as f64);
+        });
+    }
     let mut figures: [Vec<f64>; 3] = Default::default();
     actix::System::new().block_on(async {
         for round in 0..=rounds {

@@ -21,7 +21,6 @@ use futures_util::stream::unfold;
 use perilune_proto::ResultEvent;
 use perilune_proto::consumer::{RunId, RunSignal};
 use perilune_proto::scalar::{Generation, SubscriptionId};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub use context::{CancelReason, Cancellation, EventContext};
 pub use handler::{ActorHandler, EventHandler, HandleEvent, HandlerError, HandlerFn, HandlerResult, handler_fn};
@@ -32,15 +31,15 @@ pub use settled::Receipt;
 use settled::settle;
 pub(crate) use settled::{SettledCallback, settled_callback};
 
+use crate::clock::now;
 use crate::custody::ExitGuard;
-use queue::{Hire, Queue};
+pub(crate) use queue::Pace;
+use queue::{Hire, LINGER, Queue};
 use run::{Report, Run as QueuedRun};
 use worker::hire;
 
 /// How long a queued run may wait for a thread that was woken before another one is.
 const NUDGE_AFTER: Duration = Duration::from_millis(50);
-/// Results handed on in one message: as many as there can be slots.
-const BATCH: usize = 32;
 
 /// The user's code: what the handler threads run.
 #[derive(Clone)]
@@ -57,11 +56,10 @@ pub(crate) struct HandlerPool {
     handlers: Arc<Handlers>,
     queue: Arc<Queue>,
     tokens: HashMap<RunId, Cancellation>,
-    /// Cloned into every run; each reports once.
-    reports: UnboundedSender<RunEnded>,
-    /// Taken when the actor starts.
-    ended: Option<UnboundedReceiver<RunEnded>>,
     up: WeakRecipient<HandlersEnded>,
+    /// The last run queued, and whether a tick is armed to collect what lingers.
+    dispatched: Option<Instant>,
+    ticking: bool,
     /// The queue's count of taken jobs at the last nudge, while one is armed.
     nudged: Option<u64>,
     _exit: ExitGuard,
@@ -78,15 +76,14 @@ pub(crate) struct PoolSpawn {
 
 impl HandlerPool {
     pub(crate) fn new(spawn: PoolSpawn) -> Self {
-        let (reports, ended) = unbounded_channel();
         Self {
             subscription_id: spawn.subscription_id,
             handlers: spawn.handlers,
             queue: Arc::new(Queue::new(usize::from(spawn.capacity))),
             tokens: HashMap::new(),
-            reports,
-            ended: Some(ended),
             up: spawn.up,
+            dispatched: None,
+            ticking: false,
             nudged: None,
             _exit: spawn.exit,
         }
@@ -96,6 +93,36 @@ impl HandlerPool {
         if need == Hire::Thread {
             hire(&self.queue, &self.handlers);
         }
+    }
+
+    /// Tells the subscription what has ended.
+    fn hand_on(&mut self, ended: Vec<RunEnded>) {
+        if ended.is_empty() {
+            return;
+        }
+        for run in &ended {
+            self.tokens.remove(&run.run);
+        }
+        if let Some(up) = self.up.upgrade() {
+            up.do_send(HandlersEnded(ended));
+        }
+    }
+
+    /// Bounds how long a result or a start is left for the next occasion. Armed after a run was queued, one at a time.
+    fn tick_later(&mut self, ctx: &mut Context<Self>) {
+        if self.ticking {
+            return;
+        }
+        self.ticking = true;
+        ctx.run_later(LINGER, |actor, ctx| {
+            actor.ticking = false;
+            let (ended, need) = actor.queue.tick();
+            actor.hire_if(need);
+            actor.hand_on(ended);
+            if actor.dispatched.is_some_and(|dispatched| now().saturating_duration_since(dispatched) < LINGER) {
+                actor.tick_later(ctx);
+            }
+        });
     }
 
     /// Looks after a while whether what was queued is being taken. Armed only while something is queued.
@@ -124,14 +151,9 @@ impl Actor for HandlerPool {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        if let Some(ended) = self.ended.take() {
-            // One message for all results that are there: an actor's message costs more than a small handler.
-            ctx.add_stream(unfold(ended, async |mut ended| {
-                let mut batch = Vec::new();
-                let count = ended.recv_many(&mut batch, BATCH).await;
-                (count > 0).then_some((batch, ended))
-            }));
-        }
+        // One message for all results that are there: an actor's message costs more than a small handler.
+        let queue = Arc::clone(&self.queue);
+        ctx.add_stream(unfold(queue, async |queue| Some((queue.results().await, queue))));
     }
 }
 
@@ -146,16 +168,8 @@ impl Drop for HandlerPool {
 
 impl StreamHandler<Vec<RunEnded>> for HandlerPool {
     fn handle(&mut self, ended: Vec<RunEnded>, _ctx: &mut Context<Self>) {
-        for run in &ended {
-            self.tokens.remove(&run.run);
-        }
-        if let Some(up) = self.up.upgrade() {
-            up.do_send(HandlersEnded(ended));
-        }
+        self.hand_on(ended);
     }
-
-    /// The pool holds a sender itself, so the stream ends with the actor only.
-    fn finished(&mut self, _ctx: &mut Context<Self>) {}
 }
 
 /// To [`HandlerPool`]: run the user's handler on an event. Each is answered by one [`RunEnded`] in a
@@ -179,11 +193,32 @@ impl Handler<Run> for HandlerPool {
     fn handle(&mut self, message: Run, ctx: &mut Context<Self>) {
         let token = Cancellation::default();
         let context = EventContext::until(self.subscription_id, message.generation, message.lease_until, token.clone());
-        let report = Report::new(message.run, &message.event, &context, self.reports.clone());
+        let report = Report::new(message.run, &message.event, &context, &self.queue);
         self.tokens.insert(message.run, token);
         let need = self.queue.push(QueuedRun { event: message.event, context, report });
         self.hire_if(need);
+        self.dispatched = Some(now());
+        self.tick_later(ctx);
         self.nudge_later(ctx);
+    }
+}
+
+/// To [`HandlerPool`]: hand on what has ended by now, and know how much the wire has to do: while a proof is in flight,
+/// an `Ok` need not wake anybody. Answered by a [`HandlersEnded`] if there is something.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct Collect {
+    /// How much the wire has to do.
+    pub pace: Pace,
+}
+
+impl Handler<Collect> for HandlerPool {
+    type Result = ();
+
+    fn handle(&mut self, message: Collect, _ctx: &mut Context<Self>) {
+        let (ended, need) = self.queue.collect(message.pace);
+        self.hire_if(need);
+        self.hand_on(ended);
     }
 }
 

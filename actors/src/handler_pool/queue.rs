@@ -1,17 +1,32 @@
 //! What waits for a handler thread, and which thread to wake for it.
 //!
-//! One event at a time on each thread, so that a handler that blocks its thread holds up no other. Waking a thread
-//! costs more than a small handler does, so at most one is on its way at a time: it wakes the next one before it starts
-//! to work, if there is more to do than it can take.
+//! One event at a time on each thread, so that a handler that blocks its thread holds up no other.
+//!
+//! Waking a thread costs more than a small handler does, so both ways spare it where nobody waits for it:
+//! - at most one handler thread is on its way at a time; it wakes the next one before it starts to work, if there is
+//!   more to do than it can take;
+//! - while proofs wait for their turn on the wire ([`Pace`]), an `Ok` can only queue behind them, so it is left to be
+//!   collected with the next receipt instead of waking the pool. So is the start of a handler while many wait. The
+//!   pool's tick bounds both to [`LINGER`].
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
 use super::Receipt;
-use super::run::Run;
+use perilune_proto::consumer::HandlerOutcome;
+
+use super::run::{Run, RunEnded};
+
+/// How long a result or a start is left for the next occasion, at most.
+pub(super) const LINGER: Duration = Duration::from_millis(2);
+/// Committed proofs from which on starting a handler can wait for the next occasion: their turns take longer.
+const PROOFS_MANY: usize = 8;
+/// Runs that wait for that occasion at most.
+const RUNS_LINGERING_MAX: usize = 4;
 
 /// Receipts kept for the `settled` callback; further ones are dropped and counted.
 pub(super) const RECEIPTS_MAX: usize = 1_024;
@@ -22,6 +37,15 @@ pub(super) enum Job {
     Handle(Run),
     /// Tell the `settled` callback what was confirmed.
     Settle(Vec<Receipt>),
+}
+
+/// How much the wire has to do without anything new from the handlers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// No proof is in flight: every `Ok` counts at once.
+    Hurried,
+    /// So many proofs are committed, one of them in flight: an answer is on its way.
+    Busy(usize),
 }
 
 /// Whether a thread has to be made for what was queued.
@@ -37,12 +61,17 @@ pub(super) enum Hire {
 /// The pool's queue. Bounded by the machine: it starts no more runs than there are slots.
 pub(super) struct Queue {
     state: Mutex<State>,
+    /// Told when there are results that somebody waits for.
+    ready: Notify,
     /// Told when the `settled` callback has been told everything.
     settled: Notify,
 }
 
 struct State {
     runs: VecDeque<Run>,
+    /// Results that nobody has collected. Bounded by the slots.
+    ended: Vec<RunEnded>,
+    pace: Pace,
     receipts: Vec<Receipt>,
     /// A thread is in the `settled` callback: one call at a time, in order.
     settling: bool,
@@ -77,6 +106,8 @@ impl Queue {
         Self {
             state: Mutex::new(State {
                 runs: VecDeque::with_capacity(slots),
+                ended: Vec::with_capacity(slots),
+                pace: Pace::Hurried,
                 receipts: Vec::new(),
                 settling: false,
                 parked: Vec::new(),
@@ -86,6 +117,7 @@ impl Queue {
                 taken: 0,
                 closed: false,
             }),
+            ready: Notify::new(),
             settled: Notify::new(),
         }
     }
@@ -99,7 +131,41 @@ impl Queue {
     pub(super) fn push(&self, run: Run) -> Hire {
         let mut state = self.state();
         state.runs.push_back(run);
-        state.wake()
+        if state.may_linger() { Hire::Nobody } else { state.wake() }
+    }
+
+    /// Takes a result in. Called wherever a run ends, so it must not fail.
+    pub(super) fn report(&self, ended: RunEnded, dispatched: Instant, now: Instant) {
+        let waited_for = {
+            let mut state = self.state();
+            state.ended.push(ended);
+            let lingers = ended.outcome == HandlerOutcome::Ok && state.pace != Pace::Hurried;
+            !lingers || now.saturating_duration_since(dispatched) >= LINGER
+        };
+        if waited_for {
+            self.ready.notify_one();
+        }
+    }
+
+    /// Takes the results that are there, and learns how much the wire has to do.
+    pub(super) fn collect(&self, pace: Pace) -> (Vec<RunEnded>, Hire) {
+        let mut state = self.state();
+        state.pace = pace;
+        let hire = if state.has_job() && !state.may_linger() { state.wake() } else { Hire::Nobody };
+        (std::mem::take(&mut state.ended), hire)
+    }
+
+    /// Takes the results that are there, and sends somebody to whatever lingers.
+    pub(super) fn tick(&self) -> (Vec<RunEnded>, Hire) {
+        let mut state = self.state();
+        let hire = if state.has_job() { state.wake() } else { Hire::Nobody };
+        (std::mem::take(&mut state.ended), hire)
+    }
+
+    /// Waits until somebody has to look at the results, and takes them. Several waits are one.
+    pub(super) async fn results(&self) -> Vec<RunEnded> {
+        self.ready.notified().await;
+        std::mem::take(&mut self.state().ended)
     }
 
     /// Queues a receipt for the `settled` callback; `false` if it was dropped.
@@ -219,6 +285,12 @@ impl Queue {
 impl State {
     fn has_job(&self) -> bool {
         !self.runs.is_empty() || (!self.settling && !self.receipts.is_empty())
+    }
+
+    /// Whether what is queued may wait for the next occasion.
+    fn may_linger(&self) -> bool {
+        let plenty = matches!(self.pace, Pace::Busy(proofs) if proofs >= PROOFS_MANY);
+        plenty && self.runs.len() < RUNS_LINGERING_MAX
     }
 
     fn take(&mut self) -> Option<Job> {

@@ -1,17 +1,17 @@
 //! One run of the user's handler: token, start, guard, classify, report.
 
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use perilune_proto::ResultEvent;
 use perilune_proto::consumer::{HandlerOutcome, RunId};
 use perilune_proto::scalar::{EventId, Generation};
-use tokio::sync::mpsc::UnboundedSender;
 use tracing::Instrument as _;
 
 use super::EventContext;
 use super::handler::{HandlerFactory, HandlerResult, LocalHandler};
+use super::queue::Queue;
 use crate::clock::now;
 use crate::contain::{Contained, contain};
 
@@ -42,15 +42,17 @@ pub(crate) struct RunEnded {
     pub lease_until: Instant,
 }
 
-/// Sends a run's end once; dropped unsent, because its thread or its queue went away, it says that the handler is gone.
+/// Reports a run's end once; dropped before it, because its thread or its queue went away, it says that the handler is
+/// gone.
 pub(crate) struct Report {
     ended: RunEnded,
-    /// Unbounded in type, bounded by the slots: each run reports once.
-    to: Option<UnboundedSender<RunEnded>>,
+    dispatched: Instant,
+    /// Weak: a queue that is closed drops its runs, and nobody collects their results.
+    to: Weak<Queue>,
 }
 
 impl Report {
-    pub(crate) fn new(run: RunId, event: &ResultEvent, context: &EventContext, to: UnboundedSender<RunEnded>) -> Self {
+    pub(super) fn new(run: RunId, event: &ResultEvent, context: &EventContext, to: &Arc<Queue>) -> Self {
         let ended = RunEnded {
             run,
             event_id: event.event_id,
@@ -59,7 +61,7 @@ impl Report {
             took: Duration::ZERO,
             lease_until: context.lease_until(),
         };
-        Self { ended, to: Some(to) }
+        Self { ended, dispatched: now(), to: Arc::downgrade(to) }
     }
 
     fn send(mut self, outcome: HandlerOutcome, took: Duration) {
@@ -71,9 +73,8 @@ impl Report {
 
 impl Drop for Report {
     fn drop(&mut self) {
-        if let Some(to) = self.to.take() {
-            // A pool that is gone has already said that its runs failed.
-            let _ = to.send(self.ended);
+        if let Some(to) = self.to.upgrade() {
+            to.report(self.ended, self.dispatched, now());
         }
     }
 }

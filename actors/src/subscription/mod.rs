@@ -18,13 +18,13 @@ mod children;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use perilune_proto::consumer::Input;
+use perilune_proto::consumer::{Input, LinkState};
 
 use crate::acknowledger::AckAnswered;
 use crate::connection::{Connected, ConnectionEnded, DeliveriesArrived, Phase};
 use crate::custody::{ChildExited, Custody};
 use crate::error::Source;
-use crate::handler_pool::{HandlersEnded, Receipt, Settle};
+use crate::handler_pool::{Collect, HandlersEnded, Pace, Receipt, Settle};
 use crate::heartbeat::PingAnswered;
 use crate::spec::Spec;
 use crate::telemetry::Telemetry;
@@ -41,6 +41,8 @@ pub(crate) struct Subscription {
     telemetry: Telemetry,
     /// The client's error behind the last end of a connection, for the run's.
     source: Option<Source>,
+    /// What the pool was told last.
+    pace: Pace,
     /// Set by the machine's last action: only the `settled` callback is still waited for.
     finishing: bool,
 }
@@ -48,7 +50,16 @@ pub(crate) struct Subscription {
 impl Subscription {
     pub(crate) fn new(spec: Arc<Spec>, custody: Custody) -> Self {
         let telemetry = Telemetry::new(spec.config.subscription_id());
-        Self { spec, custody, children: None, timer: Timer::default(), telemetry, source: None, finishing: false }
+        Self {
+            spec,
+            custody,
+            children: None,
+            timer: Timer::default(),
+            telemetry,
+            source: None,
+            pace: Pace::Hurried,
+            finishing: false,
+        }
     }
 
     fn children(&mut self, ctx: &mut Context<Self>) -> &mut Children {
@@ -67,7 +78,11 @@ impl Subscription {
         while let Some(action) = self.custody.with(|machine| machine.poll_action()) {
             self.perform(action, ctx);
         }
+        let before = self.pace;
         self.show();
+        if (before == Pace::Hurried) != (self.pace == Pace::Hurried) {
+            self.collect(ctx);
+        }
         let deadline = self.custody.with(|machine| machine.poll_timeout()).map(|(deadline, _)| deadline);
         self.timer.arm(deadline, ctx, |actor, ctx| {
             actor.timer.fired();
@@ -75,11 +90,23 @@ impl Subscription {
         });
     }
 
+    /// Takes along what has ended, and tells the pool how much the wire has to do.
+    fn collect(&mut self, ctx: &mut Context<Self>) {
+        let pace = self.pace;
+        self.children(ctx).pool.do_send(Collect { pace });
+    }
+
     fn show(&mut self) {
         let Some((stats, link)) = self.custody.with(|machine| Some((*machine.stats(), machine.link_state()))) else {
             return;
         };
         self.telemetry.show(&stats);
+        self.pace = match link {
+            LinkState::Up(_) if stats.committed > 0 => {
+                Pace::Busy(usize::try_from(stats.committed).unwrap_or(usize::MAX))
+            }
+            _ => Pace::Hurried,
+        };
         self.spec.run.show(|seen| seen.update(stats, link));
     }
 }
@@ -159,6 +186,7 @@ impl Handler<AckAnswered> for Subscription {
         let AckAnswered { epoch, event_id, generation, answer, took } = message;
         self.telemetry.answered(event_id, &answer, took);
         self.hear(Input::AckAnswered { epoch, event_id, generation, answer }, ctx);
+        self.collect(ctx);
     }
 }
 
