@@ -1,4 +1,5 @@
-//! Perilune: durable result events for actix applications.
+#![cfg_attr(all(feature = "cli", feature = "sqlite"), doc = include_str!("../README.md"))]
+#![cfg_attr(not(all(feature = "cli", feature = "sqlite")), doc = "Durable result events for actix applications.")]
 
 #[cfg(feature = "cli")]
 #[doc(hidden)]
@@ -15,3 +16,12 @@ pub mod server;
 pub mod sql;
 #[cfg(feature = "outcome")]
 pub mod typescript;
+
+/// The supervised actors that consume events.
+#[cfg(feature = "inbox")]
+pub use perilune_actors as consumer;
+/// One session of the contract, without policy.
+#[cfg(feature = "inbox")]
+pub use perilune_actors::client;
+/// The contract as pure code.
+pub use perilune_proto as proto;
