@@ -46,7 +46,7 @@ impl Line {
         let text = std::str::from_utf8(bytes).map_err(|_| BadLine::NotUtf8)?.trim_ascii();
         let limits = Limits { bytes: LINE_BYTES_MAX, ..Limits::FRAME };
         let document = Document::parse(text, &LINE, limits)?;
-        let lacks = |name: &str| document.root().field(name).kind() == Kind::Absent;
+        let lacks = |name: &'static str| document.root().field(name).kind() == Kind::Absent;
         let mut added = Members::default();
         if let Some(queue) = defaults.queue.as_ref().filter(|_| lacks("queue")) {
             added.push("queue", queue.as_str());

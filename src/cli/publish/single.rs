@@ -119,7 +119,7 @@ fn body(args: &PublishArgs) -> Outcome<String> {
 }
 
 /// Appends the JSON that a file holds, once it is known to be one strict value.
-fn push_json(body: &mut String, name: &str, file: &str) -> Outcome {
+fn push_json(body: &mut String, name: &'static str, file: &str) -> Outcome {
     let bytes = read_file(file).with_context(|| format!("--{name} {file} can't be read"))?;
     let refuse = |what: &str| Failure::usage(format!("--{name} {file} must hold one JSON value: it has {what}"));
     if bytes.len() > FRAME_BYTES_MAX {

@@ -134,7 +134,7 @@ impl Parts {
 }
 
 /// An opaque field; an absent one is null in the snapshot.
-fn opaque(root: Object<'_, '_>, name: &str, faults: &mut Faults) -> Option<RawJson> {
+fn opaque(root: Object<'_, '_>, name: &'static str, faults: &mut Faults) -> Option<RawJson> {
     let field = root.field(name).if_present();
     let read = faults.keep(field.map(|field| field.opaque(OPAQUE_DEPTH_MAX)).transpose())?;
     Some(read.unwrap_or_else(RawJson::null))
