@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use perilune_proto::event::ResultEvent;
-use sqlx::{Database, Transaction};
+use sqlx::{Database, Pool, Transaction};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::error::{ApplyError, ApplyErrorKind, BoxError};
@@ -138,18 +138,23 @@ impl<DB: Store> Attempts<DB> {
         let begun = inner.pool.begin_with(DB::BEGIN).await;
         let mut tx = begun.map_err(|error| Failed::NeverBegan(ApplyError::database(error)))?;
         let admitted = tokio::select! {
-            admitted = admit(&inner, &mut tx, &self.key) => admitted,
-            () = self.stop.heard() => Err(ApplyError::new(ApplyErrorKind::Cancelled)),
+            biased;
+            admitted = admit(&inner, &mut tx, &self.key) => Some(admitted),
+            () = self.stop.heard() => None,
         };
         match admitted {
-            Ok(Admission::Fresh) => {}
-            Ok(Admission::Duplicate) => {
+            Some(Ok(Admission::Fresh)) => {}
+            Some(Ok(Admission::Duplicate)) => {
                 roll_back(tx).await;
                 return Ok(Applied::Duplicate);
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 roll_back(tx).await;
                 return Err(Failed::Began(error));
+            }
+            None => {
+                give_up(&inner.pool, tx).await;
+                return Err(Failed::cancelled());
             }
         }
         let (lent, loan) = lend(tx);
@@ -173,7 +178,10 @@ impl<DB: Store> Attempts<DB> {
                 roll_back(tx).await;
                 resume_unwind(panic);
             }
-            None => ApplyError::new(ApplyErrorKind::Cancelled),
+            None => {
+                give_up(&inner.pool, tx).await;
+                return Err(Failed::cancelled());
+            }
         };
         roll_back(tx).await;
         Err(Failed::Began(error))
@@ -226,6 +234,13 @@ pub(super) async fn admit<DB: Store>(
         (None, Some(error)) => Err(ApplyError::database(error)),
         // The row was pruned between the two statements.
         (None, None) => Err(ApplyError::new(ApplyErrorKind::Database(SqlErrorKind::Serialization))),
+    }
+}
+
+/// Rolls back a transaction whose statements were dropped wherever they were.
+async fn give_up<DB: Store>(pool: &Pool<DB>, tx: Transaction<'static, DB>) {
+    if !matches!(timeout(ROLLBACK_LIMIT, DB::roll_back_interrupted(pool, tx)).await, Ok(Ok(()))) {
+        tracing::debug!("a rollback was left to the pool");
     }
 }
 

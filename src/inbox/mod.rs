@@ -39,16 +39,19 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::sql::engine::Writers;
-use crate::sql::{Component, MigrateError, Migration, PoolSettings, SqlError, TablePrefix, migrate};
+use crate::sql::{Component, MigrateError, Migration, SqlError, TablePrefix, migrate};
 
 mod apply;
 mod error;
 mod fingerprint;
 mod handler;
+pub mod inspect;
 #[cfg(feature = "mysql")]
 mod mysql;
+mod open;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod prune;
 mod scope;
 mod settle;
 #[cfg(feature = "sqlite")]
@@ -61,6 +64,8 @@ pub use apply::Admission;
 pub use error::{ApplyError, ApplyErrorKind, BoxError, OpenError};
 pub use fingerprint::Fingerprint;
 pub use handler::InboxHandler;
+pub use open::{InboxOptions, Schema};
+pub use prune::{Pruned, PruningPolicy};
 pub use scope::Scope;
 pub use store::Store;
 pub use transaction::OpenTransaction;
@@ -183,15 +188,13 @@ impl<DB: Store> Inbox<DB> {
         Ok(Self(Arc::new(Inner { pool, consumer, prefix: prefix.clone(), sql, runtime, writer })))
     }
 
-    /// Opens the database that `url` names, brings the inbox's tables to this version, and makes the inbox.
+    /// Opens the database that `url` names, brings the inbox's tables to this version, makes the inbox and keeps it
+    /// pruned. [`InboxOptions`] has the choices.
     ///
     /// # Errors
     /// [`OpenError`].
     pub async fn connect(url: &str, consumer: &str) -> Result<Self, OpenError> {
-        let pool = DB::open(&url.parse().map_err(crate::sql::pool::OpenError::from)?, &PoolSettings::default()).await?;
-        let inbox = Self::new(pool, consumer)?;
-        inbox.migrate().await?;
-        Ok(inbox)
+        InboxOptions::new(consumer).connect(url).await
     }
 
     /// Brings the inbox's tables to this program's version. Safe at every start and from several programs at once.

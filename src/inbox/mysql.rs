@@ -4,7 +4,9 @@
 //! be told from a new row, so it is a plain insert whose 1062 sends us to look at the row. When a holder rolls
 //! back, all but one of its waiters end in a deadlock (1213): the caller runs the transaction again.
 
-use sqlx::{MySql, Transaction};
+use std::time::Duration;
+
+use sqlx::{ConnectOptions as _, MySql, Pool, Transaction};
 
 use super::fingerprint::{Key, Stored};
 use super::store::{Inserted, Statements, Store, StoredRow, Text, shared_statements};
@@ -14,6 +16,9 @@ use crate::sql::error::classify;
 /// Fails where the savepoint of [`Store::BEGIN`] is gone: the engine ended the transaction (a deadlock that the caller
 /// swallowed, a statement that commits implicitly) and each statement since has committed by itself.
 const FINISH: &str = "RELEASE SAVEPOINT perilune_inbox; COMMIT";
+
+/// How long to wait before another try at the connection that [`discard`] needs.
+const DISCARD_RETRY: Duration = Duration::from_secs(1);
 
 const TEXT: Text = Text {
     insert: "INSERT INTO {prefix}inbox (consumer_name, event_id, event_type, task_id, task_version, received_at)
@@ -42,6 +47,25 @@ const TEXT: Text = Text {
         FROM {prefix}inbox WHERE consumer_name = ?",
     placeholder: |_| "?".to_owned(),
 };
+
+/// Makes the pool throw the transaction's connection away.
+///
+/// sqlx-mysql loses its place in the stream when a statement is dropped while it is prepared or while half a packet is
+/// read: the next caller of that connection would read the rest as its own answer. There is no way to the pool's slot
+/// through a transaction but to its connection, so another one takes its place there and is then killed. The pool
+/// finds it dead and opens a new one when it needs it. Closing the old one rolls back.
+async fn discard(pool: Pool<MySql>, mut tx: Transaction<'static, MySql>) {
+    while !pool.is_closed() {
+        if let Ok(stand_in) = pool.connect_options().connect().await {
+            drop(std::mem::replace(&mut *tx, stand_in));
+            // Its answer is that it was killed.
+            let _killed = sqlx::raw_sql("KILL CONNECTION_ID()").execute(&mut *tx).await;
+            return;
+        }
+        // Never given back as it is. A closed pool gives nothing out any more.
+        tokio::time::sleep(DISCARD_RETRY).await;
+    }
+}
 
 impl Store for MySql {
     const BEGIN: &'static str =
@@ -74,6 +98,11 @@ impl Store for MySql {
         // sqlx still counts the transaction as open. Dropping it queues a ROLLBACK of nothing, which goes out with the
         // pool's own check of the connection, not on the caller's time.
         drop(tx);
+        Ok(())
+    }
+
+    async fn roll_back_interrupted(pool: &Pool<Self>, tx: Transaction<'static, Self>) -> Result<(), sqlx::Error> {
+        tokio::spawn(discard(pool.clone(), tx));
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use sqlx::Transaction;
+use sqlx::{Pool, Transaction};
 
 use super::fingerprint::{Key, Stored};
 use crate::sql::migrate::Migrate;
@@ -49,6 +49,15 @@ pub trait Store: Migrate {
     #[doc(hidden)]
     fn roll_back(tx: Transaction<'static, Self>) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
         tx.rollback()
+    }
+
+    /// Rolls back a transaction one of whose statements was dropped before its answer had been read.
+    #[doc(hidden)]
+    fn roll_back_interrupted(
+        _pool: &Pool<Self>,
+        tx: Transaction<'static, Self>,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
+        Self::roll_back(tx)
     }
 
     /// Marks rows as acknowledged, with the database's time. Returns how many were not yet.

@@ -138,7 +138,7 @@ pub async fn connect_postgres(
 ) -> Result<sqlx::PgPool, SqlError> {
     let ms = |limit: Duration| format!("{}ms", limit.as_millis().max(1));
     let options = options.clone().application_name("perilune").options([
-        ("default_transaction_isolation", "read\\ committed".to_owned()),
+        ("default_transaction_isolation", "read committed".to_owned()),
         ("statement_timeout", ms(settings.statement_timeout)),
         ("lock_timeout", ms(settings.lock_timeout)),
         ("idle_in_transaction_session_timeout", ms(settings.idle_in_transaction_timeout)),

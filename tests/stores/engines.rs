@@ -15,14 +15,18 @@ pub trait TestEngine: Store {
     /// Runs statements.
     fn run(on: &mut Self::Connection, sql: &str) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
 
+    /// What tells whether a connection is inside a transaction: a number above 0, or (SQLite) an error of `BEGIN`.
+    const IN_TRANSACTION: &'static str;
+
     /// Reads one number.
     fn number(on: &mut Self::Connection, sql: &str) -> impl Future<Output = Result<i64, sqlx::Error>> + Send;
 }
 
 macro_rules! engine {
-    ($Db:ty, $variable:expr, $number:literal) => {
+    ($Db:ty, $variable:expr, $number:literal, $in_transaction:literal) => {
         impl TestEngine for $Db {
             const VARIABLE: Option<&'static str> = $variable;
+            const IN_TRANSACTION: &'static str = $in_transaction;
 
             async fn run(on: &mut Self::Connection, sql: &str) -> Result<u64, sqlx::Error> {
                 let sql = sqlx::AssertSqlSafe(sql.to_owned());
@@ -31,15 +35,21 @@ macro_rules! engine {
 
             async fn number(on: &mut Self::Connection, sql: &str) -> Result<i64, sqlx::Error> {
                 let sql = sqlx::AssertSqlSafe(format!(concat!("SELECT CAST(({}) AS ", $number, ")"), sql));
-                sqlx::query_scalar(sql).persistent(false).fetch_one(on).await
+                // By the simple protocol: on PostgreSQL the other one begins its transaction before its statement.
+                sqlx::Row::try_get(&sqlx::raw_sql(sql).fetch_one(on).await?, 0)
             }
         }
     };
 }
 
-engine!(sqlx::Sqlite, None, "INTEGER");
-engine!(sqlx::Postgres, Some("PERILUNE_TEST_POSTGRES_URL"), "BIGINT");
-engine!(sqlx::MySql, Some("PERILUNE_TEST_MYSQL_URL"), "SIGNED");
+engine!(sqlx::Sqlite, None, "INTEGER", "BEGIN; ROLLBACK");
+engine!(
+    sqlx::Postgres,
+    Some("PERILUNE_TEST_POSTGRES_URL"),
+    "BIGINT",
+    "CASE WHEN now() <> statement_timestamp() THEN 1 ELSE 0 END"
+);
+engine!(sqlx::MySql, Some("PERILUNE_TEST_MYSQL_URL"), "SIGNED", "@@in_transaction");
 
 /// Every table that a test may have made under its prefix.
 const TABLES: [&str; 15] = [
@@ -124,6 +134,16 @@ impl<DB: TestEngine> Site<DB> {
     /// How often the business statements of `tag` took effect.
     pub async fn effects(&self, tag: &str) -> i64 {
         self.number(&format!("SELECT COUNT(*) FROM {{p}}effect WHERE tag = '{tag}'")).await
+    }
+
+    /// Whether a connection that the pool hands out is inside somebody else's transaction.
+    pub async fn is_poisoned(&self) -> bool {
+        let mut on = self.pool.acquire().await.expect("a connection");
+        if DB::VARIABLE.is_none() {
+            DB::run(&mut on, DB::IN_TRANSACTION).await.is_err()
+        } else {
+            DB::number(&mut on, DB::IN_TRANSACTION).await.expect("a number") > 0
+        }
     }
 
     /// The business statement that counts.

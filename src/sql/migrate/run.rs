@@ -141,7 +141,7 @@ mod mysql {
             let failed = |error| plan.failed(error);
             // A connection of its own that is closed afterwards: the lock ends with it, however the run ends.
             let mut connection = pool.acquire().await.map_err(failed)?.detach();
-            sqlx::raw_sql("SELECT 1 /*M!100101 ; SET SESSION max_statement_time = 0 */")
+            sqlx::raw_sql("SET SESSION lock_wait_timeout = 60 /*M!100101 , max_statement_time = 0 */")
                 .execute(&mut connection)
                 .await
                 .map_err(failed)?;

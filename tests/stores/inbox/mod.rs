@@ -1,7 +1,14 @@
 //! The inbox: consumer.md section 8, one function per guarantee.
 
+mod cancel;
+mod faults;
+mod handler;
+mod keep;
 mod once;
+mod schema;
 mod twins;
+mod unknown;
+mod within;
 
 use std::sync::Arc;
 
