@@ -131,8 +131,9 @@ impl<DB: Store> Attempts<DB> {
     {
         let inner = Arc::clone(&self.inner);
         let _turn = tokio::select! {
-            turn = inner.turn() => turn,
+            biased;
             () = self.stop.heard() => return Err(Failed::cancelled()),
+            turn = inner.turn() => turn,
         };
         // Never cancelled: see the module's text. The pool's limits bound it.
         let begun = inner.pool.begin_with(DB::BEGIN).await;

@@ -55,7 +55,6 @@ impl<DB: Store> Inbox<DB> {
 
     /// Makes what a consumer's `on_settled` wants: it marks the rows of acknowledged events as settled, so that they
     /// may be pruned one day. A failure is logged and counted; `perilune inbox reconcile` mends what was missed.
-    #[must_use]
     pub fn on_settled(&self) -> impl Fn(Vec<Receipt>) -> Pin<Box<dyn Future<Output = ()>>> + Send + Sync + 'static {
         let inbox = self.clone();
         move |receipts| {

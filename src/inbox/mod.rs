@@ -114,14 +114,14 @@ struct Inner<DB: Store> {
     sql: Statements,
     // Where the inbox was made. Every transaction runs there: a connection is driven by the runtime that opened it.
     runtime: Handle,
-    // One permit where the engine has one writer: waiting here is fair, waiting in the engine is not.
-    writer: Option<Semaphore>,
+    // As many permits as there are connections, or one where the engine has one writer. Who waits here is served in
+    // order and may leave the queue at any moment; who waits inside `begin` may not.
+    turns: Semaphore,
 }
 
 impl<DB: Store> Inner<DB> {
-    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        // The semaphore is never closed.
-        self.writer.as_ref()?.acquire().await.ok()
+    async fn turn(&self) -> SemaphorePermit<'_> {
+        self.turns.acquire().await.expect("the semaphore is never closed")
     }
 
     /// Runs statements in a write transaction, for upkeep: no event waits for it.
@@ -183,9 +183,12 @@ impl<DB: Store> Inbox<DB> {
     pub fn with_prefix(pool: Pool<DB>, consumer: &str, prefix: &TablePrefix) -> Result<Self, OpenError> {
         let consumer = consumer.parse().map_err(|_| OpenError::ConsumerName)?;
         let runtime = Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
-        let writer = (DB::WRITERS == Writers::One).then(|| Semaphore::new(1));
+        let turns = match DB::WRITERS {
+            Writers::One => 1,
+            Writers::Many => pool.options().get_max_connections() as usize,
+        };
         let sql = Statements::new::<DB>(prefix);
-        Ok(Self(Arc::new(Inner { pool, consumer, prefix: prefix.clone(), sql, runtime, writer })))
+        Ok(Self(Arc::new(Inner { pool, consumer, prefix: prefix.clone(), sql, runtime, turns: Semaphore::new(turns) })))
     }
 
     /// Opens the database that `url` names, brings the inbox's tables to this version, makes the inbox and keeps it

@@ -8,7 +8,7 @@ use perilune::sql::{DatabaseUrl, PoolSettings, TablePrefix};
 use sqlx::Pool;
 
 /// An engine, and the two things that tests do on it in plain SQL.
-pub trait TestEngine: Store {
+pub(crate) trait TestEngine: Store {
     /// The variable that names a database; none where the test makes its own.
     const VARIABLE: Option<&'static str>;
 
@@ -71,11 +71,11 @@ const TABLES: [&str; 15] = [
 ];
 
 /// A database with tables of its own, dropped at the end of the test.
-pub struct Site<DB: TestEngine> {
-    pub pool: Pool<DB>,
-    pub prefix: TablePrefix,
-    pub url: String,
-    pub settings: PoolSettings,
+pub(crate) struct Site<DB: TestEngine> {
+    pub(crate) pool: Pool<DB>,
+    pub(crate) prefix: TablePrefix,
+    pub(crate) url: String,
+    pub(crate) settings: PoolSettings,
     // The folder of a SQLite file.
     _folder: Option<tempfile::TempDir>,
 }
@@ -89,7 +89,7 @@ fn fresh_prefix() -> TablePrefix {
 
 impl<DB: TestEngine> Site<DB> {
     /// Opens a site with the inbox's tables and two business tables; none where the engine is not at hand.
-    pub async fn open(settings: PoolSettings) -> Option<Self> {
+    pub(crate) async fn open(settings: PoolSettings) -> Option<Self> {
         let (url, folder) = match DB::VARIABLE {
             None => {
                 let folder = tempfile::tempdir().expect("a folder");
@@ -108,36 +108,36 @@ impl<DB: TestEngine> Site<DB> {
     }
 
     /// Another pool on the same tables, as another process would have.
-    pub async fn another_pool(&self, settings: PoolSettings) -> Pool<DB> {
+    pub(crate) async fn another_pool(&self, settings: PoolSettings) -> Pool<DB> {
         DB::open(&self.url.parse().expect("a database URL"), &settings).await.expect("the database answers")
     }
 
-    pub fn inbox(&self, consumer: &str) -> Inbox<DB> {
+    pub(crate) fn inbox(&self, consumer: &str) -> Inbox<DB> {
         Inbox::with_prefix(self.pool.clone(), consumer, &self.prefix).expect("a consumer's name")
     }
 
     /// A statement with `{p}` for the prefix.
-    pub fn sql(&self, template: &str) -> String {
+    pub(crate) fn sql(&self, template: &str) -> String {
         template.replace("{p}", self.prefix.as_str())
     }
 
-    pub async fn run(&self, template: &str) -> u64 {
+    pub(crate) async fn run(&self, template: &str) -> u64 {
         let mut on = self.pool.acquire().await.expect("a connection");
         DB::run(&mut on, &self.sql(template)).await.expect(template)
     }
 
-    pub async fn number(&self, template: &str) -> i64 {
+    pub(crate) async fn number(&self, template: &str) -> i64 {
         let mut on = self.pool.acquire().await.expect("a connection");
         DB::number(&mut on, &self.sql(template)).await.expect(template)
     }
 
     /// How often the business statements of `tag` took effect.
-    pub async fn effects(&self, tag: &str) -> i64 {
+    pub(crate) async fn effects(&self, tag: &str) -> i64 {
         self.number(&format!("SELECT COUNT(*) FROM {{p}}effect WHERE tag = '{tag}'")).await
     }
 
     /// Whether a connection that the pool hands out is inside somebody else's transaction.
-    pub async fn is_poisoned(&self) -> bool {
+    pub(crate) async fn is_poisoned(&self) -> bool {
         let mut on = self.pool.acquire().await.expect("a connection");
         if DB::VARIABLE.is_none() {
             DB::run(&mut on, DB::IN_TRANSACTION).await.is_err()
@@ -147,11 +147,11 @@ impl<DB: TestEngine> Site<DB> {
     }
 
     /// The business statement that counts.
-    pub fn effect(&self, tag: &str) -> String {
+    pub(crate) fn effect(&self, tag: &str) -> String {
         self.sql(&format!("INSERT INTO {{p}}effect (tag) VALUES ('{tag}')"))
     }
 
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         if DB::VARIABLE.is_some() {
             for table in TABLES {
                 self.run(&format!("DROP TABLE IF EXISTS {{p}}{table}")).await;
@@ -171,12 +171,12 @@ fn named(variable: &str) -> Option<String> {
 }
 
 /// Runs one guarantee on one engine.
-pub fn exercise<DB: TestEngine, F: Future<Output = ()>>(guarantee: impl FnOnce(Site<DB>) -> F) {
+pub(crate) fn exercise<DB: TestEngine, F: Future<Output = ()>>(guarantee: impl FnOnce(Site<DB>) -> F) {
     exercise_with(PoolSettings { max_connections: 34, ..PoolSettings::default() }, guarantee);
 }
 
 /// [`exercise`] with other limits of the pool.
-pub fn exercise_with<DB: TestEngine, F: Future<Output = ()>>(
+pub(crate) fn exercise_with<DB: TestEngine, F: Future<Output = ()>>(
     settings: PoolSettings,
     guarantee: impl FnOnce(Site<DB>) -> F,
 ) {

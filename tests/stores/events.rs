@@ -4,7 +4,7 @@ use perilune_proto::scalar::{EventId, Sequence, TaskId, TaskVersion};
 use perilune_proto::{RawJson, ResultEvent, Snapshot, Status};
 
 /// A succeeded task's event, the `n`th of its test.
-pub fn event(n: u128) -> ResultEvent {
+pub(crate) fn event(n: u128) -> ResultEvent {
     let at = "2026-01-02T03:04:05Z".parse().expect("a time");
     ResultEvent {
         event_id: EventId::from_u128(n),

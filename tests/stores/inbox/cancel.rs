@@ -99,7 +99,7 @@ async fn a_signal_during_the_wait_for_a_twin_ends_it<DB: TestEngine>(site: Site<
 /// caller. Calls are dropped here at random moments, thousands of times (`CANCEL_ROUNDS`), on a pool so small that each
 /// connection is taken up again at once; whatever is left of a transaction would swallow the next caller's statements.
 async fn calls_dropped_at_random_poison_no_connection<DB: TestEngine>(site: Site<DB>) {
-    let rounds: u128 = std::env::var("CANCEL_ROUNDS").map_or(600, |rounds| rounds.parse().expect("a number"));
+    let rounds: u128 = std::env::var("CANCEL_ROUNDS").map_or(250, |rounds| rounds.parse().expect("a number"));
     let inbox = site.inbox("billing");
     let lanes = join_all((0..4_u128).map(|lane| {
         let (site, inbox) = (&site, &inbox);

@@ -210,7 +210,10 @@ fn no_server_is_unavailable() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = socket.local_addr().expect("bound").port();
         drop(socket);
-        let pool = sqlx::PgPool::connect_lazy(&format!("postgres://u@127.0.0.1:{port}/d")).expect("a URL");
+        let pool = sqlx::postgres::PgPoolOptions::new()
+            .acquire_timeout(Duration::from_millis(300))
+            .connect_lazy(&format!("postgres://u@127.0.0.1:{port}/d"))
+            .expect("a URL");
         let inbox = Inbox::new(pool, "billing").expect("a name");
         let scope = perilune::inbox::Scope::lease(Duration::from_millis(100));
         let error = inbox
