@@ -10,6 +10,8 @@
 //! ```
 
 mod cause;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -56,6 +58,16 @@ struct InFlight {
 enum Request {
     Ack { delivery_id: DeliveryId, event_id: EventId, generation: Generation },
     Ping,
+}
+
+/// Which deadline comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The handshake's time ends: without a `welcome` so does the session.
+    Welcome,
+    /// The oldest control request's time ends: without a reply so does the session.
+    Reply,
 }
 
 /// What the driver does for the session.
@@ -110,12 +122,15 @@ impl ClientSession {
         self.effects.pop_front()
     }
 
-    /// When [`Self::timed_out`] is due: the handshake's deadline, or that of the oldest request.
+    /// When [`Self::timed_out`] is due, and what for.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub fn poll_timeout(&self) -> Option<(Instant, Reason)> {
         match self.phase {
-            Phase::Registering { deadline } => Some(deadline),
-            Phase::Open { .. } => self.in_flight.values().map(|request| request.deadline).min(),
+            Phase::Registering { deadline } => Some((deadline, Reason::Welcome)),
+            Phase::Open { .. } => {
+                let oldest = self.in_flight.values().map(|request| request.deadline).min();
+                oldest.map(|deadline| (deadline, Reason::Reply))
+            }
             Phase::Ended => None,
         }
     }
@@ -190,12 +205,13 @@ impl ClientSession {
 
     /// [`Self::poll_timeout`] has come. Earlier, it does nothing.
     pub fn timed_out(&mut self, now: Instant) {
-        if self.poll_timeout().is_none_or(|due| now < due) {
-            return;
+        match self.poll_timeout() {
+            Some((due, _)) if now < due => {}
+            Some((_, Reason::Welcome)) => self.end(EndCause::HandshakeTimeout),
+            // A late reply could no longer be told from another request's, so the connection goes.
+            Some((_, Reason::Reply)) => self.end(EndCause::RequestTimeout),
+            None => {}
         }
-        let registering = matches!(self.phase, Phase::Registering { .. });
-        // A late reply could no longer be told from another request's, so the connection goes.
-        self.end(if registering { EndCause::HandshakeTimeout } else { EndCause::RequestTimeout });
     }
 
     fn take_place(
