@@ -14,6 +14,7 @@ use perilune_proto::session::ClientSession;
 use perilune_proto::wire::Register;
 use tokio::time::Instant;
 
+use crate::base_url::Plaintext;
 use crate::connection::{Connection, Hold};
 use crate::connector::Transport;
 use crate::credential;
@@ -23,6 +24,7 @@ use crate::options::Client;
 use crate::pump::Pump;
 use crate::refusal::Slot;
 use crate::shared::Shared;
+use crate::tcp::Reach;
 
 /// What a session is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,15 +100,18 @@ impl Client {
     }
 
     async fn transport(&self) -> Result<Transport, DialError> {
-        let plaintext = self.0.plaintext;
         if !self.0.base.is_encrypted() {
-            return Ok(Transport { tls: None, plaintext });
+            let reach = match self.0.plaintext {
+                Plaintext::LoopbackOnly => Reach::LoopbackOnly,
+                Plaintext::Anywhere => Reach::Anywhere,
+            };
+            return Ok(Transport { tls: None, reach });
         }
         let options = Arc::clone(&self.0);
         // Reading files, and the system's roots above all, takes its time.
         let loaded = tokio::task::spawn_blocking(move || options.tls.load()).await;
         match loaded {
-            Ok(Ok(config)) => Ok(Transport { tls: Some(config), plaintext }),
+            Ok(Ok(config)) => Ok(Transport { tls: Some(config), reach: Reach::Anywhere }),
             Ok(Err(error)) => Err(DialError::tls_files(error)),
             Err(_) => Err(DialError::network("the runtime is shutting down")),
         }

@@ -22,7 +22,7 @@
 //! | module | owns |
 //! | --- | --- |
 //! | `options`, `base_url`, `credential`, `tls` | what a dial needs, checked early and read afresh |
-//! | `connector`, `refusal`, `dial` | the handshake within its time |
+//! | `tcp`, `connector`, `refusal`, `dial` | the handshake within its time |
 //! | `connection`, `shared` | what a caller holds |
 //! | `pump`, `outgoing`, `codec` | the one task that owns the socket |
 //! | `operation` | how an operation of an application stands |
@@ -42,6 +42,7 @@ mod outgoing;
 mod pump;
 mod refusal;
 mod shared;
+mod tcp;
 mod tls;
 
 pub use connection::{Connection, Received};

@@ -114,7 +114,7 @@ impl Pump {
     /// Waits for the first of: bytes from the peer, room for ours, a handle's wish, a deadline.
     async fn progress(&mut self) -> Result<(), End> {
         let session_due = self.shared.with_session(|session| session.poll_timeout());
-        let due = session_due.into_iter().chain(self.write_due).min();
+        let due = session_due.map(|(due, _)| due).into_iter().chain(self.write_due).min();
         let writes = !self.outgoing.is_idle();
         tokio::select! {
             count = self.socket.read_buf(self.reader.input()) => {

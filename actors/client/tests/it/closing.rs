@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use perilune_client::{ConnectionErrorKind, MessageId, NewMessageId as _, RequestErrorKind};
 
 use crate::peer::{Got, Peer};
-use crate::{brief, open, open_with};
+use crate::{impatient, open, open_with};
 
 #[actix_rt::test]
 async fn close_says_goodbye_and_waits_for_the_read_loop() {
@@ -37,10 +37,10 @@ async fn close_fails_requests_in_flight() {
 #[actix_rt::test]
 async fn a_peer_that_answers_no_close_is_not_waited_for_long() {
     let peer = Peer::plain().await;
-    let (connection, socket) = open_with(&peer, brief(), 4).await;
+    let (connection, socket) = open_with(&peer, impatient(), 4).await;
     let begun = Instant::now();
     connection.close().await;
-    assert!(begun.elapsed() >= brief().parting && begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() >= impatient().parting && begun.elapsed() < Duration::from_secs(5));
     drop(socket);
 }
 
@@ -70,7 +70,7 @@ async fn closed_resolves_for_everybody_when_the_peer_goes() {
 #[actix_rt::test]
 async fn a_reset_is_a_network_error() {
     let peer = Peer::plain().await.resetting();
-    let (connection, socket) = open_with(&peer, brief(), 4).await;
+    let (connection, socket) = open_with(&peer, impatient(), 4).await;
     drop(socket);
     let error = connection.next().await.expect_err("reset");
     assert_eq!((error.kind(), error.is_retriable()), (ConnectionErrorKind::Network, true));
@@ -80,7 +80,7 @@ async fn a_reset_is_a_network_error() {
 #[actix_rt::test]
 async fn a_peer_that_stops_reading_is_noticed_by_the_next_request() {
     let peer = Peer::plain().await;
-    let (connection, socket) = open_with(&peer, brief(), 4).await;
+    let (connection, socket) = open_with(&peer, impatient(), 4).await;
     let error = connection.ping(MessageId::new()).await.expect_err("no answer");
     assert!(error.is_retriable());
     connection.closed().await;

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use perilune_client::{
     Client, ConfigError, Credential, CredentialError, CredentialFile, CredentialProvider, DialError, DialErrorKind,
-    credential_fn,
+    Timeouts, credential_fn,
 };
 
 use crate::peer::Peer;
-use crate::{brief, registration};
+use crate::{hasty, registration};
 
 /// The `Authorization` header of one dial, which the peer refuses.
 async fn authorization(client: &Client, peer: &Peer) -> String {
@@ -24,8 +24,8 @@ async fn authorization(client: &Client, peer: &Peer) -> String {
 }
 
 /// A dial that must fail before anything is dialled.
-async fn undialled(provider: impl CredentialProvider) -> DialError {
-    let client = Client::builder("http://127.0.0.1:9").credential(provider).timeouts(brief()).build();
+async fn undialled(timeouts: Timeouts, provider: impl CredentialProvider) -> DialError {
+    let client = Client::builder("http://127.0.0.1:9").credential(provider).timeouts(timeouts).build();
     client.expect("options").dial_events(registration(1)).await.expect_err("no credential")
 }
 
@@ -63,15 +63,17 @@ async fn a_file_is_read_at_each_dial() {
 #[actix_rt::test]
 async fn an_empty_file_is_taken_for_one_being_replaced() {
     let file = tempfile::NamedTempFile::new().expect("a file");
-    let error = undialled(CredentialFile(file.path().to_owned())).await;
+    let error = undialled(Timeouts::default(), CredentialFile(file.path().to_owned())).await;
     assert_eq!((error.kind(), error.is_retriable()), (DialErrorKind::Credential, true));
 }
 
 #[actix_rt::test]
 async fn the_provider_says_whether_asking_again_may_help() {
-    let error = undialled(credential_fn(async || Err(CredentialError::temporary("vault is down")))).await;
+    let error =
+        undialled(Timeouts::default(), credential_fn(async || Err(CredentialError::temporary("vault is down")))).await;
     assert_eq!((error.kind(), error.is_retriable()), (DialErrorKind::Credential, true));
-    let error = undialled(credential_fn(async || Err(CredentialError::permanent("no such secret")))).await;
+    let error =
+        undialled(Timeouts::default(), credential_fn(async || Err(CredentialError::permanent("no such secret")))).await;
     assert_eq!((error.kind(), error.is_retriable()), (DialErrorKind::Credential, false));
     assert!(!format!("{error} {error:?}").contains("no such secret"));
 }
@@ -110,9 +112,9 @@ async fn a_provider_that_hangs_is_given_up_with_the_handshakes_time_and_dropped(
         }
     });
     let begun = Instant::now();
-    let error = undialled(provider).await;
+    let error = undialled(hasty(), provider).await;
     assert_eq!((error.kind(), error.is_retriable()), (DialErrorKind::Timeout, true));
-    assert!(begun.elapsed() >= brief().handshake);
+    assert!(begun.elapsed() >= hasty().handshake);
     // The hung future ends with its dial, on another thread.
     tokio::task::spawn_blocking(move || {
         while Arc::strong_count(&alive) > 1 {

@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt as _;
 use crate::peer::frames::{self, SESSION, SUBSCRIPTION};
 use crate::peer::socket::{TEXT, frame};
 use crate::peer::{Got, Peer};
-use crate::{TOKEN, brief, client, dial_error, open, registration, with_times};
+use crate::{TOKEN, client, dial_error, hasty, open, registration, with_times};
 
 #[actix_rt::test]
 async fn the_request_has_the_path_the_credential_and_the_subprotocol_and_offers_no_extension() {
@@ -68,7 +68,8 @@ async fn a_101_with_another_subprotocol_or_none_or_two_is_a_protocol_error() {
         "sec-websocket-protocol: orbit.events.v1, other\r\n",
         &right.repeat(2),
     ] {
-        let error = dial_error(brief(), async |peer: Peer| peer.accept().await.upgrade_with(headers).await).await;
+        let error =
+            dial_error(Timeouts::default(), async |peer: Peer| peer.accept().await.upgrade_with(headers).await).await;
         assert_eq!((error.kind(), error.code()), (DialErrorKind::Protocol, "PROTOCOL_ERROR"), "{headers}");
         assert!(!error.is_retriable());
     }
@@ -76,7 +77,7 @@ async fn a_101_with_another_subprotocol_or_none_or_two_is_a_protocol_error() {
 
 #[actix_rt::test]
 async fn a_101_with_an_extension_is_a_protocol_error() {
-    let error = dial_error(brief(), async |peer: Peer| {
+    let error = dial_error(Timeouts::default(), async |peer: Peer| {
         let headers = "sec-websocket-protocol: orbit.events.v1\r\nsec-websocket-extensions: permessage-deflate\r\n";
         peer.accept().await.upgrade_with(headers).await
     })
@@ -94,7 +95,7 @@ async fn a_101_without_the_right_accept_or_upgrade_headers_is_a_protocol_error()
         "connection: upgrade\r\nsec-websocket-accept: {accept}\r\n",
         "connection: close\r\nupgrade: websocket\r\nsec-websocket-accept: {accept}\r\n",
     ] {
-        let error = dial_error(brief(), async |peer: Peer| {
+        let error = dial_error(Timeouts::default(), async |peer: Peer| {
             let request = peer.accept().await;
             let headers = headers.replace("{accept}", &request.accept_key());
             request.answer(format!("HTTP/1.1 101 x\r\n{headers}{protocol}\r\n")).await
@@ -107,7 +108,8 @@ async fn a_101_without_the_right_accept_or_upgrade_headers_is_a_protocol_error()
 #[actix_rt::test]
 async fn an_answer_that_is_no_http_is_a_protocol_error() {
     let error =
-        dial_error(brief(), async |peer: Peer| peer.accept().await.answer("SSH-2.0-OpenSSH\r\n\r\n").await).await;
+        dial_error(Timeouts::default(), async |peer: Peer| peer.accept().await.answer("SSH-2.0-OpenSSH\r\n\r\n").await)
+            .await;
     assert_eq!((error.kind(), error.is_retriable()), (DialErrorKind::Protocol, false));
 }
 
@@ -126,21 +128,21 @@ async fn a_peer_that_is_not_there_or_goes_without_an_answer_is_a_network_error()
 #[actix_rt::test]
 async fn silence_at_any_stage_ends_with_the_handshakes_time() {
     let before = std::time::Instant::now();
-    let unanswered = dial_error(brief(), async |peer: Peer| peer.accept().await).await;
+    let unanswered = dial_error(hasty(), async |peer: Peer| peer.accept().await).await;
     let half_head =
-        dial_error(brief(), async |peer: Peer| peer.accept().await.answer("HTTP/1.1 101 x\r\nup").await).await;
-    let unwelcomed = dial_error(brief(), async |peer: Peer| peer.accept().await.upgrade().await).await;
+        dial_error(hasty(), async |peer: Peer| peer.accept().await.answer("HTTP/1.1 101 x\r\nup").await).await;
+    let unwelcomed = dial_error(hasty(), async |peer: Peer| peer.accept().await.upgrade().await).await;
     for error in [unanswered, half_head, unwelcomed] {
         assert_eq!((error.kind(), error.is_retriable()), (DialErrorKind::Timeout, true));
     }
-    assert!(before.elapsed() >= 3 * brief().handshake);
+    assert!(before.elapsed() >= 3 * hasty().handshake);
 }
 
 #[actix_rt::test]
 async fn the_stages_share_one_time() {
     // Two thirds of the time until the 101, two thirds until the welcome: too late.
-    let wait = brief().handshake * 2 / 3;
-    let error = dial_error(brief(), async |peer: Peer| {
+    let wait = hasty().handshake * 2 / 3;
+    let error = dial_error(hasty(), async |peer: Peer| {
         let request = peer.accept().await;
         tokio::time::sleep(wait).await;
         let mut socket = request.upgrade().await;

@@ -34,10 +34,15 @@ fn with_times(peer: &Peer, timeouts: Timeouts) -> Client {
     Client::builder(peer.url()).credential(credential).timeouts(timeouts).build().expect("options")
 }
 
-/// The contract's order of times, at a pace for tests.
-fn brief() -> Timeouts {
-    let ms = Duration::from_millis;
-    Timeouts { handshake: ms(300), request: ms(300), write: ms(300), parting: ms(100) }
+/// For dials that are to run out of time.
+fn hasty() -> Timeouts {
+    Timeouts { handshake: Duration::from_millis(300), ..Timeouts::default() }
+}
+
+/// For sessions in which something is to run out of time.
+fn impatient() -> Timeouts {
+    let brief = Duration::from_millis(300);
+    Timeouts { request: brief, write: brief, parting: brief, ..Timeouts::default() }
 }
 
 fn registration(capacity: u8) -> EventRegistration {

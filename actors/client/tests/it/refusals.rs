@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use perilune_client::{DialError, DialErrorKind};
 
 use crate::peer::Peer;
-use crate::{brief, client, dial_error, registration};
+use crate::{client, dial_error, hasty, registration};
 
 const PROBLEM: &str = "content-type: application/problem+json\r\n";
 
@@ -112,8 +112,8 @@ async fn a_body_that_stalls_is_given_up_with_the_handshakes_time_and_the_status_
     for (status, retriable) in [(503, true), (401, false)] {
         let begun = Instant::now();
         let stalled = format!("HTTP/1.1 {status} x\r\n{PROBLEM}retry-after: 3\r\ncontent-length: 99\r\n\r\n{{\"co");
-        let error = dial_error(brief(), async |peer: Peer| peer.accept().await.answer(stalled).await).await;
-        assert!(begun.elapsed() >= brief().handshake);
+        let error = dial_error(hasty(), async |peer: Peer| peer.accept().await.answer(stalled).await).await;
+        assert!(begun.elapsed() >= hasty().handshake);
         assert_eq!((error.status(), error.code()), (Some(status), &*format!("HTTP_{status}")));
         assert_eq!((error.is_retriable(), error.retry_after()), (retriable, Some(Duration::from_secs(3))));
     }

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use perilune_client::{ConnectionErrorKind, MessageId, NewMessageId as _, RequestErrorKind, SubscriptionId};
 use perilune_proto::wire::{Acked, ServerFrame};
 
 use crate::peer::frames::{SESSION, acked, delivery_with, error, proof};
 use crate::peer::{Got, Peer};
-use crate::{brief, open, open_with};
+use crate::{impatient, open, open_with};
 
 #[actix_rt::test]
 async fn an_ack_sends_the_proof_and_returns_the_receipt() {
@@ -135,14 +136,14 @@ async fn a_message_id_in_flight_may_not_be_used_again_until_it_is_answered() {
 #[actix_rt::test]
 async fn a_request_out_of_its_time_closes_the_connection_with_1001() {
     let peer = Peer::plain().await;
-    let (connection, mut socket) = open_with(&peer, brief(), 4).await;
+    let (connection, mut socket) = open_with(&peer, impatient(), 4).await;
     let begun = Instant::now();
     let (unanswered, ()) = tokio::join!(connection.ping(MessageId::new()), async {
         socket.ping().await;
         assert_eq!(socket.got().await, Got::Close(Some(1001)));
         drop(socket);
     });
-    assert!(begun.elapsed() >= brief().request);
+    assert!(begun.elapsed() >= impatient().request);
     let unanswered = unanswered.expect_err("no answer");
     assert_eq!((unanswered.kind(), unanswered.is_retriable()), (RequestErrorKind::Connection, true));
     assert_eq!(connection.error().expect("ended").kind(), ConnectionErrorKind::Timeout);
@@ -151,13 +152,13 @@ async fn a_request_out_of_its_time_closes_the_connection_with_1001() {
 #[actix_rt::test]
 async fn time_in_the_write_queue_counts() {
     let peer = Peer::plain().await;
-    let (connection, socket) = open_with(&peer, brief(), 4).await;
+    let (connection, socket) = open_with(&peer, impatient(), 4).await;
     // Nobody reads: requests whose answers never come fill the way until it is stuck, or run out.
     let begun = Instant::now();
     let proof = proof(1);
     let outcomes = join_all((0..32).map(|_| connection.ack(MessageId::new(), &proof))).await;
     assert!(outcomes.iter().all(|outcome| outcome.is_err()));
-    assert!(begun.elapsed() < brief().request + Duration::from_secs(2));
+    assert!(begun.elapsed() < impatient().request + Duration::from_secs(8));
     assert_eq!(connection.error().expect("ended").kind(), ConnectionErrorKind::Timeout);
     drop(socket);
 }
@@ -182,10 +183,7 @@ async fn a_slow_ack_delays_no_reading() {
 #[actix_rt::test]
 async fn a_dropped_request_keeps_its_place_and_its_late_answer_harms_nothing() {
     let (connection, mut socket) = open(4).await;
-    tokio::select! {
-        _ = connection.ping(MessageId::new()) => unreachable!("unanswered"),
-        () = async {} => {}
-    }
+    assert!(connection.ping(MessageId::new()).now_or_never().is_none());
     let first = socket.ping().await.message_id;
     socket.pong(first).await;
     let (pong, ()) = tokio::join!(connection.ping(MessageId::new()), async {

@@ -7,7 +7,7 @@ use tokio_rustls::rustls::ServerConfig;
 
 use crate::peer::Peer;
 use crate::peer::tls::{Authority, Leaf};
-use crate::{brief, registration};
+use crate::registration;
 
 fn builder(peer: &Peer) -> ClientBuilder {
     Client::builder(peer.url()).credential(Credential::new("credential").expect("a credential"))
@@ -156,7 +156,7 @@ async fn tls_to_a_plain_port_and_plain_to_a_tls_port_fail_within_the_handshakes_
     let plain = Peer::plain().await;
     let url = plain.url().replace("http:", "https:");
     let credential = Credential::new("credential").expect("a credential");
-    let client = Client::builder(url).credential(credential.clone()).timeouts(brief()).build().expect("options");
+    let client = Client::builder(url).credential(credential.clone()).build().expect("options");
     let (dialled, _tcp) = tokio::join!(client.dial_events(registration(1)), async {
         use tokio::io::AsyncWriteExt as _;
         let mut tcp = plain.accept_tcp().await;
@@ -168,7 +168,7 @@ async fn tls_to_a_plain_port_and_plain_to_a_tls_port_fail_within_the_handshakes_
     let authority = Authority::named("ours");
     let encrypted = Peer::encrypted(authority.issue("localhost").server(None)).await;
     let url = encrypted.url().replace("https:", "http:");
-    let client = Client::builder(url).credential(credential).timeouts(brief()).build().expect("options");
+    let client = Client::builder(url).credential(credential).build().expect("options");
     let (dialled, _) = tokio::join!(client.dial_events(registration(1)), encrypted.try_accept());
     assert!(dialled.is_err());
 }
