@@ -159,7 +159,7 @@ impl World {
         let now = self.now;
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let due = match end {
-            End::Client => conn.client.poll_timeout(),
+            End::Client => conn.client.poll_timeout().map(|(at, _)| at),
             End::Server => conn.server.poll_timeout().map(|(at, _)| at),
         };
         let armed = conn.timers.of_mut(end);
