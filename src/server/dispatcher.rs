@@ -12,7 +12,7 @@ use perilune_proto::wire::ErrorCode;
 
 use super::lanes::{Found, Grant, Lane};
 use super::state::State;
-use super::store::{LeaseRequest, Leases, SessionCredit, Supply};
+use super::store::{LeaseRequest, Leases, SessionCredit, Supply, Wake};
 
 /// After a store's error, ask again after this long.
 const RETRY: Duration = Duration::from_millis(500);
@@ -39,6 +39,8 @@ pub(crate) async fn dispatch(state: Arc<State>, lane: Arc<Lane>) {
 /// Passes the store's news on to the lanes, until the store is closed.
 pub(crate) async fn listen(state: Arc<State>) {
     let mut wakes = state.store.wakes();
+    // Whatever came before is not among them.
+    state.lanes.wake(&Wake::Everything);
     while let Some(wake) = wakes.next().await {
         state.lanes.wake(&wake);
     }

@@ -101,19 +101,16 @@ impl Lanes {
         open: impl FnOnce(Arc<Lane>),
     ) -> Result<Seated, LaneFull> {
         let mut table = lock(&self.table);
-        let known = table.by_subscription.get(&subscription_id).map(Arc::clone);
-        let lane = match known {
-            Some(lane) if lane.seated() >= self.seats_max => return Err(LaneFull),
-            Some(lane) => lane,
-            None => {
-                let lane = Arc::new(Lane::new(subscription_id, queues.clone()));
-                table.insert(&lane);
-                open(Arc::clone(&lane));
-                lane
-            }
-        };
-        // Seated under the table's lock, so that no lane is given up while somebody sits down.
-        Ok(lane.seat(credit))
+        if let Some(lane) = table.by_subscription.get(&subscription_id) {
+            // Under the table's lock, so that no lane is given up while somebody sits down.
+            return if lane.seated() < self.seats_max { Ok(lane.seat(credit)) } else { Err(LaneFull) };
+        }
+        let lane = Arc::new(Lane::new(subscription_id, queues.clone()));
+        table.insert(&lane);
+        let seated = lane.seat(credit);
+        // After the first session sat down: a dispatcher gives up a lane that it finds empty.
+        open(lane);
+        Ok(seated)
     }
 
     /// Gives a session's place up, and its lane with the last one.

@@ -48,7 +48,11 @@ fn sessions_are_found_oldest_first_and_one_more_than_the_limit_is_refused() {
 fn a_lane_is_opened_once_and_closes_with_its_last_session() {
     let lanes = Lanes::new(2);
     let mut opened = 0;
-    let first = lanes.join(SUBSCRIPTION, &queues(&["a"]), credit(1), |_| opened += 1).expect("room");
+    let first = lanes.join(SUBSCRIPTION, &queues(&["a"]), credit(1), |lane| {
+        opened += 1;
+        assert_eq!(lane.look(), Found::Sessions(vec![credit(1)]), "a dispatcher may look at once");
+    });
+    let first = first.expect("room");
     let second = lanes.join(SUBSCRIPTION, &queues(&["a"]), credit(2), |_| opened += 1).expect("room");
     assert_eq!(opened, 1);
     let lane = Arc::clone(&first.lane);
