@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use awc::http::Method;
-use perilune::server::store::{CredentialSecret, Credentials as _, NewCredential, Rotation, Scope};
+use perilune::server::store::{CredentialSecret, NewCredential, Rotation, Scope};
 use serde_json::json;
 
 use crate::http_harness::{Answer, Request, TestServer};

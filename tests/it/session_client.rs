@@ -141,12 +141,6 @@ impl Client {
         }
     }
 
-    /// Fails if anything comes before a ping is answered: whatever was to be sent by now is sent before the pong.
-    pub(crate) async fn expect_nothing(&mut self) {
-        let answer = self.ping().await;
-        assert_eq!(answer["type"], "pong", "{answer}");
-    }
-
     /// Reads to the end, collecting the codes of `error` frames.
     pub(crate) async fn end(&mut self) -> End {
         let mut codes = Vec::new();
