@@ -82,7 +82,7 @@ async fn fill(pool: &PgPool, count: i64) {
 }
 
 async fn compare_status(pool: &PgPool, operations: &Operations<sqlx::Postgres>, count: i64) {
-    let query = OutcomeQuery::new(operations).with_authoriser(AuthoriseBy(|_| Decision::Allow));
+    let query = OutcomeQuery::new(operations).with_authoriser(AuthoriseBy::new(|_| Decision::Allow));
     let resource = StatusResource::new(query, |_| Ok(Caller { actor: None, tenant: None }));
     let bare = pool.clone();
     let server = HttpServer::new(move || {

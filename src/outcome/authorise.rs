@@ -81,7 +81,14 @@ impl Authoriser for DenyAll {
 
 /// Decides by a function that need not wait.
 #[derive(Debug, Clone, Copy)]
-pub struct AuthoriseBy<F>(pub F);
+pub struct AuthoriseBy<F>(F);
+
+impl<F: Fn(Subject<'_>) -> Decision + Send + Sync> AuthoriseBy<F> {
+    /// Decides by `decide`.
+    pub const fn new(decide: F) -> Self {
+        Self(decide)
+    }
+}
 
 impl<F: Fn(Subject<'_>) -> Decision + Send + Sync> Authoriser for AuthoriseBy<F> {
     fn decide<'a>(&'a self, subject: Subject<'a>) -> Deciding<'a> {
