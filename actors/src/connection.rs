@@ -15,6 +15,7 @@ use perilune_client::{NewMessageId as _, Received};
 use perilune_proto::EventProof;
 use perilune_proto::consumer::{AckAnswer, CauseCode, Delivered, DisconnectCause, Enabled, Epoch, PingAnswer, Replay};
 use perilune_proto::scalar::SubscriptionId;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
 
 use crate::cause::{cause_of_connection, cause_of_dial, cause_of_request};
@@ -27,6 +28,7 @@ const BATCH: usize = 32;
 pub(crate) struct Connection {
     client: Client,
     subscription_id: SubscriptionId,
+    reader: ReaderSlot,
     up: ConnectionLinks,
     link: Link,
     _exit: ExitGuard,
@@ -45,8 +47,24 @@ enum Link {
     /// The dial runs as a task of its own: it calls the user's credential provider.
     #[expect(dead_code, reason = "held for its drop")]
     Dialling(Epoch, Abort),
-    Up(Epoch, Session),
+    Up(Epoch, Open),
 }
+
+/// A session that is closed when it is dropped, whoever else still waits for an answer on it.
+struct Open(Session);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // The first poll asks for the close; its end is awaited elsewhere.
+        let _ = self.0.close().now_or_never();
+    }
+}
+
+/// Lets one reader live at a time, however its actor ends: a dial waits for the reader before it. Outlives the actor.
+pub(crate) type ReaderSlot = Arc<Semaphore>;
+
+/// What a dial brings: the session, and the slot until its reader has ended.
+type Dialled = Result<(Session, Option<OwnedSemaphorePermit>), DialError>;
 
 /// Ends a task when it is dropped, so that no dial outlives its actor.
 struct Abort(tokio::task::AbortHandle);
@@ -68,31 +86,27 @@ impl Connection {
     pub(crate) const fn new(
         client: Client,
         subscription_id: SubscriptionId,
+        reader: ReaderSlot,
         up: ConnectionLinks,
         exit: ExitGuard,
     ) -> Self {
-        Self { client, subscription_id, up, link: Link::Down, _exit: exit }
+        Self { client, subscription_id, reader, up, link: Link::Down, _exit: exit }
     }
 
-    fn dialled(
-        &mut self,
-        epoch: Epoch,
-        dialled: Result<Result<Session, DialError>, JoinError>,
-        ctx: &mut Context<Self>,
-    ) {
+    fn dialled(&mut self, epoch: Epoch, dialled: Result<Dialled, JoinError>, ctx: &mut Context<Self>) {
         if !matches!(self.link, Link::Dialling(dialling, _) if dialling == epoch) {
             // Given up meanwhile; the end was reported then.
             return;
         }
         match dialled {
-            Ok(Ok(session)) => self.opened(epoch, session, ctx),
+            Ok(Ok((session, slot))) => self.opened(epoch, session, slot, ctx),
             Ok(Err(error)) => self.end(epoch, Phase::Dialling, cause_of_dial(&error), Some(Arc::new(error))),
             // The dial's own code panicked: not the user's, which the client contains.
             Err(_) => self.end(epoch, Phase::Dialling, CauseCode::Network.into(), None),
         }
     }
 
-    fn opened(&mut self, epoch: Epoch, session: Session, ctx: &mut Context<Self>) {
+    fn opened(&mut self, epoch: Epoch, session: Session, slot: Option<OwnedSemaphorePermit>, ctx: &mut Context<Self>) {
         let welcome = session.welcome();
         let connected =
             Connected { epoch, heartbeat_interval_ms: welcome.heartbeat_interval_ms, enabled: welcome.enabled.into() };
@@ -111,7 +125,12 @@ impl Connection {
             }
         });
         ctx.add_stream(reads);
-        self.link = Link::Up(epoch, session);
+        let watched = session.clone();
+        actix_rt::spawn(async move {
+            watched.closed().await;
+            drop(slot);
+        });
+        self.link = Link::Up(epoch, Open(session));
     }
 
     fn end(
@@ -135,7 +154,7 @@ impl Connection {
 
     fn session(&self, epoch: Epoch) -> Option<Session> {
         match &self.link {
-            Link::Up(up, session) if *up == epoch => Some(session.clone()),
+            Link::Up(up, session) if *up == epoch => Some(session.0.clone()),
             _ => None,
         }
     }
@@ -199,7 +218,12 @@ impl Handler<Dial> for Connection {
         let Dial { epoch, capacity } = message;
         let client = self.client.clone();
         let registration = EventRegistration { subscription_id: self.subscription_id, capacity };
-        let dial = actix_rt::spawn(async move { client.dial_events(registration).await });
+        let reader = Arc::clone(&self.reader);
+        let dial = actix_rt::spawn(async move {
+            // The semaphore is never closed.
+            let slot = reader.acquire_owned().await.ok();
+            client.dial_events(registration).await.map(|session| (session, slot))
+        });
         // An earlier link, which the machine never leaves open, is dropped and so closed.
         self.link = Link::Dialling(epoch, Abort(dial.abort_handle()));
         ctx.spawn(dial.into_actor(self).map(move |dialled, actor, ctx| actor.dialled(epoch, dialled, ctx)));
@@ -224,7 +248,7 @@ impl Handler<CloseConnection> for Connection {
                 self.end(epoch, Phase::Dialling, CauseCode::Closed.into(), None);
             }
             Link::Up(up, session) if *up == epoch => {
-                let session = session.clone();
+                let session = session.0.clone();
                 // The reader reports the end.
                 ctx.spawn(async move { session.close().await }.into_actor(self));
             }

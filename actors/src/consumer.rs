@@ -12,6 +12,7 @@ use perilune_client::Client;
 use perilune_proto::ResultEvent;
 use perilune_proto::consumer::{ConfigError, ConsumerConfig, Options, Stats};
 use perilune_proto::scalar::SubscriptionId;
+use tokio::sync::Semaphore;
 
 use crate::error::{RunError, RunErrorKind};
 use crate::handle::ConsumerHandle;
@@ -107,6 +108,7 @@ impl Consumer {
             config: self.config.clone(),
             client: self.client.clone(),
             handlers: Arc::clone(&self.handlers),
+            reader: Arc::new(Semaphore::new(1)),
             run: Arc::clone(&self.run),
         };
         supervisor.do_send(Start { id: self.id, spec: Arc::new(spec), seed: rand::random() });

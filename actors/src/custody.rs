@@ -102,6 +102,13 @@ impl Custody {
         self.machine.as_deref_mut().and_then(look)
     }
 
+    /// Panics as the machine would in the middle of a step.
+    #[cfg(test)]
+    pub(crate) fn interrupt(&mut self) {
+        self.busy = true;
+        panic!("asked to, in the middle of a step");
+    }
+
     /// Ends the custody: the run is over, there is nothing to inherit.
     pub(crate) fn release(&mut self) {
         self.machine = None;

@@ -22,6 +22,8 @@ mod clock;
 mod connection;
 mod consumer;
 mod contain;
+#[cfg(test)]
+mod crash;
 mod custody;
 mod error;
 mod handle;
@@ -51,3 +53,10 @@ pub use perilune_client as client;
 pub use perilune_proto as proto;
 pub use perilune_proto::ResultEvent;
 pub use perilune_proto::consumer::{ConfigError, HANDLER_FAILED, Notice, Stats};
+
+// The integration tests' scripted platform names this crate from outside; the crash tests use it from inside.
+#[cfg(test)]
+extern crate self as perilune_actors;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod support;

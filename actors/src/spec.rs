@@ -5,6 +5,7 @@ use std::sync::Arc;
 use perilune_client::Client;
 use perilune_proto::consumer::ConsumerConfig;
 
+use crate::connection::ReaderSlot;
 use crate::error::{RunError, RunErrorKind};
 use crate::handler_pool::Handlers;
 use crate::run_state::RunState;
@@ -14,6 +15,8 @@ pub(crate) struct Spec {
     pub(crate) config: ConsumerConfig,
     pub(crate) client: Client,
     pub(crate) handlers: Arc<Handlers>,
+    /// One socket's reader at a time, whichever actors come and go.
+    pub(crate) reader: ReaderSlot,
     pub(crate) run: Arc<RunState>,
 }
 

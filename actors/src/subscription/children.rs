@@ -1,5 +1,7 @@
 //! The four children: making them, replacing them, linking them.
 
+use std::sync::Arc;
+
 use actix::WeakRecipient;
 use actix::prelude::*;
 use perilune_proto::consumer::{Epoch, Role};
@@ -74,6 +76,18 @@ impl Children {
     }
 }
 
+#[cfg(test)]
+impl Children {
+    pub(super) fn crash(&self, role: Role, crash: crate::crash::Crash) {
+        match role {
+            Role::Connection => self.connection.do_send(crash),
+            Role::Heartbeat => self.heartbeat.do_send(crash),
+            Role::Acknowledger => self.acknowledger.do_send(crash),
+            Role::HandlerPool => self.pool.do_send(crash),
+        }
+    }
+}
+
 const fn place(role: Role) -> usize {
     match role {
         Role::Connection => 0,
@@ -100,7 +114,8 @@ where
 fn connection(spec: &Spec, life: Life, ctx: &mut Context<Subscription>) -> Addr<Connection> {
     let links = ConnectionLinks { connected: up(ctx), delivered: up(ctx), ended: up(ctx) };
     let exit = guard(Role::Connection, life, ctx);
-    Connection::new(spec.client.clone(), spec.config.subscription_id(), links, exit).start()
+    let reader = Arc::clone(&spec.reader);
+    Connection::new(spec.client.clone(), spec.config.subscription_id(), reader, links, exit).start()
 }
 
 fn heartbeat(life: Life, ctx: &mut Context<Subscription>) -> Addr<Heartbeat> {

@@ -229,3 +229,19 @@ impl Subscription {
         }
     }
 }
+
+#[cfg(test)]
+impl Subscription {
+    pub(crate) fn crash_child(
+        &mut self,
+        role: perilune_proto::consumer::Role,
+        crash: crate::crash::Crash,
+        ctx: &mut Context<Self>,
+    ) {
+        self.children(ctx).crash(role, crash);
+    }
+
+    pub(crate) fn crash_machine(&mut self) {
+        self.custody.interrupt();
+    }
+}

@@ -265,3 +265,12 @@ impl Handler<Exited> for Supervisor {
         }
     }
 }
+
+#[cfg(test)]
+impl Supervisor {
+    pub(crate) fn pass_on(&self, crash: crate::crash::Crash) {
+        if let Some(entry) = self.running.get(&crash.id) {
+            entry.subscription.do_send(crash);
+        }
+    }
+}

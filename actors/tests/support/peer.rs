@@ -77,7 +77,8 @@ impl Peer {
         let socket = self.socket().await;
         let upgraded = tokio_tungstenite::accept_hdr_async(socket, choose_protocol);
         let socket = soon("the upgrade", upgraded).await.expect("an upgrade");
-        let mut session = Session { socket, id: SessionId::from_u128(self.next_session), register: None };
+        let mut session =
+            Session { socket, id: SessionId::from_u128(self.next_session), register: None, last_ack: None };
         self.next_session += 1;
         match session.frame().await {
             ClientFrame::Register(register) => session.register = Some(register),
@@ -125,6 +126,22 @@ pub struct Session {
     socket: WebSocketStream<TcpStream>,
     pub id: SessionId,
     register: Option<Register>,
+    last_ack: Option<Ack>,
+}
+
+/// The receipt for an `ack` of this one.
+pub fn acked(session: &Session, sent: Sent, ack: &Ack, replayed: bool) -> ServerFrame {
+    let proof = sent.proof();
+    assert_eq!((ack.delivery_id, ack.generation), (proof.delivery_id, proof.generation));
+    assert_eq!(ack.secret, proof.secret);
+    ServerFrame::Acked(Acked {
+        session_id: session.id,
+        reply_to: ack.message_id,
+        delivery_id: ack.delivery_id,
+        event_id: EventId::from_u128(sent.n.into()),
+        generation: ack.generation,
+        replayed,
+    })
 }
 
 impl Session {
@@ -190,7 +207,10 @@ impl Session {
     pub async fn ack(&mut self) -> Ack {
         loop {
             match self.frame().await {
-                ClientFrame::Ack(ack) => return ack,
+                ClientFrame::Ack(ack) => {
+                    self.last_ack = Some(ack.clone());
+                    return ack;
+                }
                 ClientFrame::Ping(ping) => self.pong(&ping, true).await,
                 frame => panic!("expected an ack, got {frame:?}"),
             }
@@ -211,24 +231,19 @@ impl Session {
 
     /// Confirms an `ack`, after checking that it is this one's.
     pub async fn confirm(&mut self, ack: &Ack, sent: Sent, replayed: bool) {
-        let proof = sent.proof();
-        assert_eq!((ack.delivery_id, ack.generation), (proof.delivery_id, proof.generation));
-        assert_eq!(ack.secret, proof.secret);
-        self.send(ServerFrame::Acked(Acked {
-            session_id: self.id,
-            reply_to: ack.message_id,
-            delivery_id: ack.delivery_id,
-            event_id: EventId::from_u128(sent.n.into()),
-            generation: ack.generation,
-            replayed,
-        }))
-        .await;
+        let receipt = acked(self, sent, ack, replayed);
+        self.send(receipt).await;
     }
 
     /// Waits for the `ack` of this one and confirms it.
     pub async fn settle(&mut self, sent: Sent) {
         let ack = self.ack().await;
         self.confirm(&ack, sent, false).await;
+    }
+
+    /// The last `ack` that was read.
+    pub fn last_ack(&self) -> Ack {
+        self.last_ack.clone().expect("an ack was read")
     }
 
     /// Answers a request, or ends the session, with an error.
