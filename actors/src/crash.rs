@@ -227,11 +227,11 @@ async fn a_child_that_keeps_crashing_ends_the_run_with_an_error() {
 #[actix::test]
 async fn a_machine_that_keeps_crashing_ends_the_run_with_an_error() {
     let scene = scene().await;
-    for _ in 1..=6 {
+    until("the sixth crash", || {
         scene.crash(Victim::Machine);
-        // Each crash is asked of the shell that came after the one before.
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        scene.handle.health().state == crate::HealthState::Ended
+    })
+    .await;
     let error = soon("the end", scene.handle.ended()).await.expect_err("the budget is spent");
     assert!(error.is_crash());
     assert_eq!(error.unconfirmed().len(), 1, "the error names what was committed");

@@ -3,11 +3,18 @@
 //! actix drops an actor that panics and tells nobody. Each guard is a field of its actor, so its drop runs whatever
 //! ended the actor, and speaks for it.
 
+use std::ops::Deref;
+
 use actix::WeakRecipient;
 use actix::prelude::*;
 use perilune_proto::consumer::{Consumer, Input, Role};
 
+use crate::acknowledger::Acknowledger;
 use crate::clock::now;
+use crate::connection::Connection;
+use crate::handler_pool::HandlerPool;
+use crate::heartbeat::Heartbeat;
+use crate::subscription::Subscription;
 use crate::supervisor::{ConsumerId, Exited};
 
 /// Numbers the children of one subscription, so that late news of one that was replaced is told apart.
@@ -63,6 +70,53 @@ impl Drop for ExitGuard {
         }
     }
 }
+
+/// To an actor, from whoever owned it: end at once. Sent by [`Owned`] alone.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct End;
+
+/// The owner's address of an actor, which ends with it.
+///
+/// Dropping the last address is not enough: actix keeps an actor that has a timer or a stream, so a heartbeat would
+/// beat on without its subscription.
+pub(crate) struct Owned<A>(Addr<A>)
+where
+    A: Actor<Context = Context<A>> + Handler<End>;
+
+impl<A: Actor<Context = Context<A>> + Handler<End>> From<Addr<A>> for Owned<A> {
+    fn from(actor: Addr<A>) -> Self {
+        Self(actor)
+    }
+}
+
+impl<A: Actor<Context = Context<A>> + Handler<End>> Deref for Owned<A> {
+    type Target = Addr<A>;
+
+    fn deref(&self) -> &Addr<A> {
+        &self.0
+    }
+}
+
+impl<A: Actor<Context = Context<A>> + Handler<End>> Drop for Owned<A> {
+    fn drop(&mut self) {
+        self.0.do_send(End);
+    }
+}
+
+macro_rules! ends_with_its_owner {
+    ($($actor:ty),+) => {$(
+        impl Handler<End> for $actor {
+            type Result = ();
+
+            fn handle(&mut self, _message: End, ctx: &mut Context<Self>) {
+                ctx.stop();
+            }
+        }
+    )+};
+}
+
+ends_with_its_owner!(Connection, Heartbeat, Acknowledger, HandlerPool, Subscription);
 
 /// Keeps a subscription's machine, and carries it to the supervisor when the subscription dies.
 pub(crate) struct Custody {

@@ -23,7 +23,7 @@ impl Subscription {
             Action::Dial { epoch, capacity } => children.connection.do_send(Dial { epoch, capacity }),
             Action::Close { epoch } => children.connection.do_send(CloseConnection { epoch }),
             Action::StartHeartbeat { epoch, interval } => {
-                let connection = children.connection.clone().recipient();
+                let connection = (*children.connection).clone().recipient();
                 children.heartbeat.do_send(StartBeat { epoch, interval, connection });
             }
             Action::StopHeartbeat { epoch } => children.heartbeat.do_send(StopBeat { epoch }),

@@ -9,17 +9,17 @@ use perilune_proto::consumer::{Epoch, Role};
 use super::Subscription;
 use crate::acknowledger::{Acknowledger, Attach};
 use crate::connection::{Connection, ConnectionLinks};
-use crate::custody::{ExitGuard, Life};
+use crate::custody::{ExitGuard, Life, Owned};
 use crate::handler_pool::{HandlerPool, PoolSpawn};
 use crate::heartbeat::Heartbeat;
 use crate::spec::Spec;
 
-/// Strong addresses of the children: each ends when its address is dropped.
+/// The children: each ends when its address is dropped.
 pub(super) struct Children {
-    pub(super) connection: Addr<Connection>,
-    pub(super) heartbeat: Addr<Heartbeat>,
-    pub(super) acknowledger: Addr<Acknowledger>,
-    pub(super) pool: Addr<HandlerPool>,
+    pub(super) connection: Owned<Connection>,
+    pub(super) heartbeat: Owned<Heartbeat>,
+    pub(super) acknowledger: Owned<Acknowledger>,
+    pub(super) pool: Owned<HandlerPool>,
     /// The connection that is open, to attach a replaced acknowledger to.
     attached: Option<Epoch>,
     /// Counts children, so that each has a life of its own.
@@ -71,7 +71,7 @@ impl Children {
     /// Hands the open connection to the acknowledger: children never know each other otherwise.
     pub(super) fn attach(&mut self, epoch: Epoch) {
         self.attached = Some(epoch);
-        let connection = self.connection.clone().recipient();
+        let connection = (*self.connection).clone().recipient();
         self.acknowledger.do_send(Attach { epoch, connection });
     }
 }
@@ -111,22 +111,22 @@ where
     ctx.address().downgrade().recipient()
 }
 
-fn connection(spec: &Spec, life: Life, ctx: &mut Context<Subscription>) -> Addr<Connection> {
+fn connection(spec: &Spec, life: Life, ctx: &mut Context<Subscription>) -> Owned<Connection> {
     let links = ConnectionLinks { connected: up(ctx), delivered: up(ctx), ended: up(ctx) };
     let exit = guard(Role::Connection, life, ctx);
     let reader = Arc::clone(&spec.reader);
-    Connection::new(spec.client.clone(), spec.config.subscription_id(), reader, links, exit).start()
+    Connection::new(spec.client.clone(), spec.config.subscription_id(), reader, links, exit).start().into()
 }
 
-fn heartbeat(life: Life, ctx: &mut Context<Subscription>) -> Addr<Heartbeat> {
-    Heartbeat::new(up(ctx), guard(Role::Heartbeat, life, ctx)).start()
+fn heartbeat(life: Life, ctx: &mut Context<Subscription>) -> Owned<Heartbeat> {
+    Heartbeat::new(up(ctx), guard(Role::Heartbeat, life, ctx)).start().into()
 }
 
-fn acknowledger(life: Life, ctx: &mut Context<Subscription>) -> Addr<Acknowledger> {
-    Acknowledger::new(up(ctx), guard(Role::Acknowledger, life, ctx)).start()
+fn acknowledger(life: Life, ctx: &mut Context<Subscription>) -> Owned<Acknowledger> {
+    Acknowledger::new(up(ctx), guard(Role::Acknowledger, life, ctx)).start().into()
 }
 
-fn pool(spec: &Spec, life: Life, ctx: &mut Context<Subscription>) -> Addr<HandlerPool> {
+fn pool(spec: &Spec, life: Life, ctx: &mut Context<Subscription>) -> Owned<HandlerPool> {
     HandlerPool::new(PoolSpawn {
         subscription_id: spec.config.subscription_id(),
         capacity: spec.config.capacity(),
@@ -135,4 +135,5 @@ fn pool(spec: &Spec, life: Life, ctx: &mut Context<Subscription>) -> Addr<Handle
         exit: guard(Role::HandlerPool, life, ctx),
     })
     .start()
+    .into()
 }

@@ -35,7 +35,7 @@ use children::Children;
 pub(crate) struct Subscription {
     spec: Arc<Spec>,
     custody: Custody,
-    /// Strong addresses: the children end with this actor. Made when it starts.
+    /// They end with this actor. Made when it starts.
     children: Option<Children>,
     timer: Timer,
     telemetry: Telemetry,

@@ -14,7 +14,7 @@ use perilune_proto::limits::{CHILD_LOSSES_MAX, CHILD_LOSSES_WINDOW};
 use perilune_proto::scalar::SubscriptionId;
 
 use crate::clock::now;
-use crate::custody::{Custody, Estate, Exit};
+use crate::custody::{Custody, Estate, Exit, Owned};
 use crate::error::{RunError, RunErrorKind};
 use crate::health::Health;
 use crate::run_state::RunState;
@@ -42,7 +42,7 @@ pub struct Supervisor {
 
 struct Entry {
     spec: Arc<Spec>,
-    subscription: Addr<Subscription>,
+    subscription: Owned<Subscription>,
     /// Which arbiter it runs on.
     place: usize,
     /// When its machine was interrupted, within the window.
@@ -64,12 +64,12 @@ impl Supervisor {
         spec: &Arc<Spec>,
         machine: Box<Consumer>,
         ctx: &mut Context<Self>,
-    ) -> Addr<Subscription> {
+    ) -> Owned<Subscription> {
         let custody = Custody::new(machine, id, ctx.address());
         let spec = Arc::clone(spec);
         match self.crew.arbiter(place) {
-            Some(arbiter) => Subscription::start_in_arbiter(&arbiter, move |_| Subscription::new(spec, custody)),
-            None => Subscription::new(spec, custody).start(),
+            Some(arbiter) => Subscription::start_in_arbiter(&arbiter, move |_| Subscription::new(spec, custody)).into(),
+            None => Subscription::new(spec, custody).start().into(),
         }
     }
 

@@ -272,5 +272,7 @@ impl Session {
     /// Resolves when the client has closed.
     pub async fn closed(&mut self) {
         while self.message().await.is_some() {}
+        // The server closes TCP, which the client waits for.
+        let _ = self.socket.get_mut().shutdown().await;
     }
 }
