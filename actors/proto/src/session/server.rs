@@ -26,6 +26,7 @@
 
 mod credit;
 mod effect;
+mod requests;
 #[cfg(test)]
 mod tests;
 
@@ -33,7 +34,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use self::credit::Credit;
-use crate::limits::{CONTROL_REQUESTS_MAX, HANDSHAKE_TIMEOUT, HEARTBEATS_MISSED_MAX};
+use self::requests::{Request, Requests};
+use crate::limits::{HANDSHAKE_TIMEOUT, HEARTBEATS_MISSED_MAX};
 use crate::proof::EventProof;
 use crate::scalar::{DeliveryId, Generation, MessageId, SessionId, SubscriptionId};
 use crate::wire::{
@@ -48,8 +50,7 @@ pub use self::effect::{AckVerdict, Admission, Effect, NotDelivered, Reason, Refu
 pub struct ServerSession {
     terms: Terms,
     state: State,
-    /// Control requests without a reply: at most 32.
-    in_flight: Vec<Request>,
+    requests: Requests,
     credit: Credit,
     effects: VecDeque<Effect>,
 }
@@ -74,21 +75,6 @@ struct Open {
     silent_at: Instant,
 }
 
-/// A control request without a reply.
-#[derive(Debug)]
-enum Request {
-    Ack { message_id: MessageId, delivery_id: DeliveryId, generation: Generation },
-    Ping { message_id: MessageId },
-}
-
-impl Request {
-    const fn message_id(&self) -> MessageId {
-        match self {
-            Self::Ack { message_id, .. } | Self::Ping { message_id } => *message_id,
-        }
-    }
-}
-
 impl ServerSession {
     /// A session whose WebSocket has just been accepted. It waits 8 s for `register`.
     #[must_use]
@@ -96,7 +82,7 @@ impl ServerSession {
         Self {
             terms,
             state: State::Fresh { register_by: now + HANDSHAKE_TIMEOUT },
-            in_flight: Vec::new(),
+            requests: Requests::default(),
             credit: Credit::default(),
             effects: VecDeque::new(),
         }
@@ -211,12 +197,8 @@ impl ServerSession {
 
     /// Answers [`Effect::Confirm`]. A verdict that is durable stays so when the session has ended meanwhile.
     pub fn answer_ack(&mut self, message_id: MessageId, verdict: AckVerdict) {
-        let is_this = |request: &Request| matches!(request, Request::Ack { .. }) && request.message_id() == message_id;
-        let (Some(open), Some(Request::Ack { delivery_id, generation, .. })) =
-            (self.open_state(), self.take_request(is_this))
-        else {
-            return;
-        };
+        let Some(open) = self.open_state() else { return };
+        let Some((delivery_id, generation)) = self.requests.take_ack(message_id) else { return };
         match verdict {
             AckVerdict::Confirmed { event_id, replayed } => {
                 self.credit.settle(delivery_id, generation);
@@ -244,8 +226,10 @@ impl ServerSession {
     /// Answers [`Effect::Check`]: whether the subscription is enabled, or why the credential may not
     /// keep the session.
     pub fn answer_ping(&mut self, message_id: MessageId, checked: Result<bool, Refusal>) {
-        let is_this = |request: &Request| matches!(request, Request::Ping { .. }) && request.message_id() == message_id;
-        let (Some(open), Some(_)) = (self.open_state(), self.take_request(is_this)) else { return };
+        let Some(open) = self.open_state() else { return };
+        if !self.requests.take_ping(message_id) {
+            return;
+        }
         match checked {
             Ok(enabled) => {
                 let pong = Pong { session_id: open.session_id, reply_to: message_id, enabled };
@@ -324,21 +308,16 @@ impl ServerSession {
             self.breach("nothing but register comes before welcome");
             return false;
         };
-        let breach = if session_id != open.session_id {
-            Some("/session_id must be this session's")
-        } else if self.in_flight.iter().any(|other| other.message_id() == request.message_id()) {
-            Some("/message_id must not be in flight")
-        } else if self.in_flight.len() >= CONTROL_REQUESTS_MAX {
-            Some("at most 32 control requests may be unanswered")
+        let admitted = if session_id == open.session_id {
+            self.requests.admit(request)
         } else {
-            None
+            Err("/session_id must be this session's")
         };
-        if let Some(breach) = breach {
+        if let Err(breach) = admitted {
             self.breach(breach);
             return false;
         }
         self.state = State::Open(Open { silent_at: self.silent_at(now), ..*open });
-        self.in_flight.push(request);
         true
     }
 
@@ -351,11 +330,6 @@ impl ServerSession {
             State::Open(open) => Some(open),
             _ => None,
         }
-    }
-
-    fn take_request(&mut self, wanted: impl Fn(&Request) -> bool) -> Option<Request> {
-        let at = self.in_flight.iter().position(wanted)?;
-        Some(self.in_flight.swap_remove(at))
     }
 
     /// Answers a request with an error that leaves the connection as it is.
@@ -402,7 +376,7 @@ impl ServerSession {
 
     fn close(&mut self, code: CloseCode) {
         self.state = State::Over;
-        self.in_flight.clear();
+        self.requests.clear();
         self.effects.push_back(Effect::Close(code));
     }
 }
