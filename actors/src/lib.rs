@@ -30,7 +30,9 @@ mod handle;
 mod handler_pool;
 mod health;
 mod heartbeat;
+mod layer;
 mod notice;
+mod router;
 mod run_state;
 mod spec;
 mod subscription;
@@ -46,7 +48,9 @@ pub use handler_pool::{
     HandlerResult, Receipt, handler_fn,
 };
 pub use health::{Health, HealthState};
+pub use layer::{CircuitBreaker, EventHandlerExt, InSpan, LayerError, PerKey, Timeout};
 pub use notice::Notices;
+pub use router::{RouteError, Router, RouterBuilder, Typed};
 pub use supervisor::{ConsumerId, List, Listed, Stop, StopAll, Supervisor, SupervisorHandle};
 
 pub use perilune_client as client;

@@ -3,4 +3,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod handlers;
 mod handling;
+mod layers;
+mod many;
+mod observing;
+mod reconnecting;
+mod redaction;
+mod stopping;
