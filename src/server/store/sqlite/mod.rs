@@ -55,6 +55,12 @@ impl SqliteStore {
         Ok(Self { clock, waker, readers: opened.readers, writer })
     }
 
+    /// Transactions that were committed since it was opened: the disk flushes that all answers shared.
+    #[must_use]
+    pub fn commits(&self) -> u64 {
+        self.writer.commits()
+    }
+
     /// Asks the writer. `question` runs in a transaction that it may share with others.
     fn write<T, F>(&self, question: F) -> Answer<'_, T>
     where

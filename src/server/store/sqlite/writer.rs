@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
@@ -39,6 +40,7 @@ const PLACE_WAIT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Writer {
     queue: mpsc::Sender<Message>,
+    commits: Arc<AtomicU64>,
 }
 
 enum Message {
@@ -60,6 +62,7 @@ pub(super) struct Unit {
     pub(super) rng: Rng,
     clock: Arc<dyn Clock>,
     options: SqliteConnectOptions,
+    commits: Arc<AtomicU64>,
     /// Whether there is a savepoint `guard`.
     guarded: bool,
     /// Whether there is a savepoint `question`, within the other where that is.
@@ -78,7 +81,9 @@ impl Writer {
         // A runtime of its own: no arbiter that blocks or ends can hold a transaction open.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
         let (queue, messages) = mpsc::channel(QUEUE_MAX);
+        let commits = Arc::new(AtomicU64::new(0));
         let unit = Unit {
+            commits: Arc::clone(&commits),
             connection: opened.0,
             options: opened.1,
             times: Times::of(&*clock),
@@ -92,7 +97,11 @@ impl Writer {
         };
         let thread = std::thread::Builder::new().name("perilune-sqlite".to_owned());
         thread.spawn(move || runtime.block_on(run(messages, unit, waker, claim))).map_err(failed)?;
-        Ok(Self { queue })
+        Ok(Self { queue, commits })
+    }
+
+    pub(super) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -271,7 +280,9 @@ impl Unit {
     }
 
     async fn commit(&mut self) -> Result<(), StoreError> {
-        execute(&mut self.connection, "COMMIT").await
+        execute(&mut self.connection, "COMMIT").await?;
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Runs a question and undoes what it did where it failed; an error where the whole transaction is lost.
