@@ -20,6 +20,7 @@ mod delivery;
 mod error;
 mod fresh;
 mod frozen;
+mod group;
 mod memory;
 mod migrations;
 mod sqlite;

@@ -1,6 +1,6 @@
 //! The store in an SQLite file: one writer, many readers.
 //!
-//! Everything that writes goes through one queue to one thread ([`writer`]), which takes whatever is queued into
+//! Everything that writes goes through one queue to one thread (`writer.rs`), which takes whatever is queued into
 //! one transaction and answers after its commit: acknowledgements, reports and leases of many sessions share the
 //! disk's flush. Questions that only read go to a pool of their own and see every commit.
 

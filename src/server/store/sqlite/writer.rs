@@ -1,54 +1,32 @@
-//! The one thread that writes, and how questions share its commits.
-//!
-//! ```text
-//! questions ─▶ bounded queue ─▶ BEGIN IMMEDIATE ─ question ─ question ─ … ─ COMMIT ─▶ wakes, answers
-//! ```
-//!
-//! A group takes what is queued when its turn comes; nobody waits for company. While one group is flushed to disk
-//! the next one gathers, so the busier the store, the more questions a flush serves. A question that fails is rolled
-//! back to its own savepoint. A transaction that the engine itself gave up fails for all in it, and they are told so.
+//! The one thread that writes.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::future::BoxFuture;
 use perilune_proto::rng::Rng;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions};
 use sqlx::{ConnectOptions as _, Connection as _, Sqlite, SqliteConnection};
-use tokio::sync::{mpsc, oneshot};
 
+use super::super::group::{self, Lane};
 use super::super::upkeep::Waker;
 use super::super::{Cause, Clock, OpenError, StoreError, Wake, fresh};
 use super::log::Log;
 use super::row::Times;
 use crate::sql::SqlError;
 
-/// Questions that wait at the most; whoever comes then waits outside.
-const QUEUE_MAX: usize = 1_024;
-/// Questions of one transaction at the most.
-const GROUP_MAX: usize = 256;
-/// After so long a group is committed, whoever else waits.
-const GROUP_TIME_MAX: Duration = Duration::from_millis(50);
-/// How long a question waits for a place in the queue.
-const PLACE_WAIT: Duration = Duration::from_secs(5);
-
-/// The sending end of the writer's queue. The thread ends after what was queued when this is dropped.
+/// The way to the thread. It ends after what was queued when this is dropped.
 #[derive(Debug)]
 pub(super) struct Writer {
-    queue: mpsc::Sender<Message>,
+    lane: Lane<Unit>,
     commits: Arc<AtomicU64>,
 }
 
-enum Message {
-    Ask(Box<dyn Question>),
-    Close(oneshot::Sender<()>),
-}
-
-/// What a question works with: the transaction, its time, and what to tell when it is committed.
+/// What a question works with: the transaction and its time.
 #[derive(Debug)]
 pub(super) struct Unit {
     pub(super) connection: SqliteConnection,
@@ -61,8 +39,11 @@ pub(super) struct Unit {
     pub(super) wakes: BTreeSet<Wake>,
     pub(super) rng: Rng,
     clock: Arc<dyn Clock>,
+    waker: Waker,
     options: SqliteConnectOptions,
     commits: Arc<AtomicU64>,
+    /// Keeps other servers out for as long as it lives.
+    claim: Option<File>,
     /// Whether there is a savepoint `guard`.
     guarded: bool,
     /// Whether there is a savepoint `question`, within the other where that is.
@@ -80,10 +61,9 @@ impl Writer {
         let failed = |error: std::io::Error| OpenError::Unreachable(Cause::new(error));
         // A runtime of its own: no arbiter that blocks or ends can hold a transaction open.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
-        let (queue, messages) = mpsc::channel(QUEUE_MAX);
+        let (lane, questions) = group::lane();
         let commits = Arc::new(AtomicU64::new(0));
         let unit = Unit {
-            commits: Arc::clone(&commits),
             connection: opened.0,
             options: opened.1,
             times: Times::of(&*clock),
@@ -92,12 +72,15 @@ impl Writer {
             wakes: BTreeSet::new(),
             rng: Rng::new(fresh::seed()),
             clock,
+            waker,
+            commits: Arc::clone(&commits),
+            claim,
             guarded: false,
             writing: false,
         };
         let thread = std::thread::Builder::new().name("perilune-sqlite".to_owned());
-        thread.spawn(move || runtime.block_on(run(messages, unit, waker, claim))).map_err(failed)?;
-        Ok(Self { queue, commits })
+        thread.spawn(move || runtime.block_on(group::serve(questions, unit))).map_err(failed)?;
+        Ok(Self { lane, commits })
     }
 
     pub(super) fn commits(&self) -> u64 {
@@ -105,155 +88,21 @@ impl Writer {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.queue.is_closed()
+        self.lane.is_closed()
     }
 
-    /// Asks one question and waits for the commit behind its answer.
+    /// Asks one question. One connection writes, so nobody's rows are locked by others and any order will do.
     pub(super) async fn ask<T, F>(&self, question: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: for<'u> FnOnce(&'u mut Unit) -> BoxFuture<'u, Result<T, StoreError>> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        let message = Message::Ask(Box::new(Asked { question, reply }));
-        match self.queue.try_send(message) {
-            Ok(()) => {}
-            Err(mpsc::error::TrySendError::Closed(_)) => return Err(StoreError::Closed),
-            Err(mpsc::error::TrySendError::Full(message)) => {
-                let place = tokio::time::timeout(PLACE_WAIT, self.queue.reserve()).await;
-                let place = place.map_err(|_| StoreError::Busy)?;
-                place.map_err(|_| StoreError::Closed)?.send(message);
-            }
-        }
-        answer.await.unwrap_or(Err(StoreError::Closed))
+        self.lane.ask(0, question).await
     }
 
-    /// Answers what was queued before, then ends the thread and lets go of the file.
     pub(super) async fn close(&self) -> Result<(), StoreError> {
-        let (reply, closed) = oneshot::channel();
-        self.queue.send(Message::Close(reply)).await.map_err(|_| StoreError::Closed)?;
-        closed.await.map_err(|_| StoreError::Closed)
+        self.lane.close().await
     }
-}
-
-/// A question with the way back to whoever asked.
-struct Asked<T, F> {
-    question: F,
-    reply: oneshot::Sender<Result<T, StoreError>>,
-}
-
-/// An answer that waits for its commit.
-struct Answered {
-    failure: Option<StoreError>,
-    tell: Box<dyn FnOnce(Result<(), StoreError>) + Send>,
-}
-
-trait Question: Send {
-    fn run(self: Box<Self>, unit: &mut Unit) -> BoxFuture<'_, Answered>;
-    /// There will be no transaction.
-    fn refuse(self: Box<Self>, error: StoreError);
-}
-
-impl<T, F> Question for Asked<T, F>
-where
-    T: Send + 'static,
-    F: for<'u> FnOnce(&'u mut Unit) -> BoxFuture<'u, Result<T, StoreError>> + Send + 'static,
-{
-    fn run(self: Box<Self>, unit: &mut Unit) -> BoxFuture<'_, Answered> {
-        Box::pin(async move {
-            let answer = (self.question)(unit).await;
-            let failure = answer.as_ref().err().cloned();
-            let reply = self.reply;
-            // Whoever asked may have gone; what was done stays done.
-            let tell = Box::new(move |committed: Result<(), StoreError>| drop(reply.send(committed.and(answer))));
-            Answered { failure, tell }
-        })
-    }
-
-    fn refuse(self: Box<Self>, error: StoreError) {
-        drop(self.reply.send(Err(error)));
-    }
-}
-
-async fn run(mut messages: mpsc::Receiver<Message>, mut unit: Unit, waker: Waker, claim: Option<File>) {
-    let mut closing = None;
-    while let Some(message) = messages.recv().await {
-        match message {
-            Message::Ask(first) => closing = group(&mut messages, &mut unit, &waker, first).await,
-            Message::Close(reply) => closing = Some(reply),
-        }
-        if closing.is_some() {
-            break;
-        }
-    }
-    messages.close();
-    while let Ok(message) = messages.try_recv() {
-        if let Message::Ask(question) = message {
-            question.refuse(StoreError::Closed);
-        }
-    }
-    waker.close();
-    if let Err(error) = unit.connection.close().await {
-        tracing::warn!(error = %SqlError::from(error), "the database was not closed cleanly");
-    }
-    drop(claim);
-    if let Some(reply) = closing {
-        // Whoever asked for it may have gone.
-        let _gone = reply.send(());
-    }
-}
-
-/// Runs one transaction; returns the wish to close that came amid it.
-async fn group(
-    messages: &mut mpsc::Receiver<Message>,
-    unit: &mut Unit,
-    waker: &Waker,
-    first: Box<dyn Question>,
-) -> Option<oneshot::Sender<()>> {
-    if let Err(error) = unit.begin().await {
-        first.refuse(error);
-        return None;
-    }
-    let begun = Instant::now();
-    let mut answers = Vec::new();
-    let mut closing = None;
-    let mut next = Some(first);
-    let mut broken = None;
-    let mut wakes = BTreeSet::new();
-    while let Some(question) = next.take() {
-        let answered = unit.answer(question).await;
-        match answered {
-            Ok(answered) => {
-                answers.push(answered);
-                wakes.append(&mut unit.wakes);
-            }
-            Err((answered, error)) => {
-                answers.push(answered);
-                broken = Some(error);
-                break;
-            }
-        }
-        if answers.len() >= GROUP_MAX || begun.elapsed() > GROUP_TIME_MAX {
-            break;
-        }
-        match messages.try_recv() {
-            Ok(Message::Ask(question)) => next = Some(question),
-            Ok(Message::Close(reply)) => closing = Some(reply),
-            Err(_) => {}
-        }
-    }
-    let committed = match broken {
-        Some(error) => Err(error),
-        None => unit.commit().await,
-    };
-    match committed {
-        Ok(()) => wakes.into_iter().for_each(|wake| waker.wake(wake)),
-        Err(_) => unit.abandon().await,
-    }
-    for answered in answers {
-        (answered.tell)(committed.clone());
-    }
-    closing
 }
 
 impl Unit {
@@ -268,15 +117,43 @@ impl Unit {
 
     /// Runs several writes as one text, in one round trip: it must begin with `SAVEPOINT question` and end with
     /// `RELEASE question`.
+    ///
+    /// The driver binds `?N` by its number in each statement of the text. A number that a statement skips below its
+    /// highest uses up one of the arguments' count, so all statements together may skip as many as there are
+    /// arguments, no more.
     pub(super) async fn write(&mut self, text: Query<'_, Sqlite, SqliteArguments>) -> Result<(), StoreError> {
         self.writing = true;
         text.execute(&mut self.connection).await?;
         self.writing = false;
         Ok(())
     }
+}
 
+impl group::Unit for Unit {
     async fn begin(&mut self) -> Result<(), StoreError> {
         execute(&mut self.connection, "BEGIN IMMEDIATE").await
+    }
+
+    fn turn(&mut self) {
+        self.began = Instant::now();
+        self.times = Times::of(&*self.clock);
+    }
+
+    async fn settle(&mut self, failure: Option<&StoreError>) -> Result<(), StoreError> {
+        let (guarded, writing) = (std::mem::take(&mut self.guarded), std::mem::take(&mut self.writing));
+        let Some(failure) = failure else {
+            return if guarded { execute(&mut self.connection, "RELEASE guard").await } else { Ok(()) };
+        };
+        self.wakes.clear();
+        self.log = None;
+        let undo = match failure {
+            _ if guarded => "ROLLBACK TO guard; RELEASE guard",
+            _ if writing => "ROLLBACK TO question; RELEASE question",
+            // The engine may have ended the transaction; what came after would commit by itself.
+            StoreError::Unavailable(_) | StoreError::Full => return Err(failure.clone()),
+            _ => return Ok(()),
+        };
+        execute(&mut self.connection, undo).await.map_err(|_| failure.clone())
     }
 
     async fn commit(&mut self) -> Result<(), StoreError> {
@@ -285,44 +162,13 @@ impl Unit {
         Ok(())
     }
 
-    /// Runs a question and undoes what it did where it failed; an error where the whole transaction is lost.
-    async fn answer(&mut self, question: Box<dyn Question>) -> Result<Answered, (Answered, StoreError)> {
-        self.began = Instant::now();
-        self.times = Times::of(&*self.clock);
-        let answered = question.run(self).await;
-        let (guarded, writing) = (std::mem::take(&mut self.guarded), std::mem::take(&mut self.writing));
-        let settled = match &answered.failure {
-            None if guarded => execute(&mut self.connection, "RELEASE guard").await,
-            None => Ok(()),
-            Some(failure) => {
-                self.wakes.clear();
-                self.log = None;
-                match failure {
-                    _ if guarded => execute(&mut self.connection, "ROLLBACK TO guard; RELEASE guard").await,
-                    _ if writing => execute(&mut self.connection, "ROLLBACK TO question; RELEASE question").await,
-                    // The engine may have ended the transaction; what came after would commit by itself.
-                    StoreError::Unavailable(_) | StoreError::Full => Err(failure.clone()),
-                    _ => Ok(()),
-                }
-            }
-        };
-        match settled {
-            Ok(()) => Ok(answered),
-            Err(error) => {
-                let error = answered.failure.clone().unwrap_or(error);
-                Err((answered, error))
-            }
-        }
-    }
-
-    /// Leaves the transaction behind, and the connection too where it can't be left.
     async fn abandon(&mut self) {
         self.log = None;
         (self.guarded, self.writing) = (false, false);
         self.wakes.clear();
         // SQLite has already rolled back after some failures; then this one means nothing.
         let rolled_back = execute(&mut self.connection, "ROLLBACK").await;
-        if rolled_back.is_ok() || execute(&mut self.connection, "BEGIN IMMEDIATE; ROLLBACK").await.is_ok() {
+        if rolled_back.is_ok() || execute(&mut self.connection, "BEGIN; ROLLBACK").await.is_ok() {
             return;
         }
         tracing::warn!("the writer's connection is lost; opening another");
@@ -330,6 +176,22 @@ impl Unit {
             Ok(connection) => self.connection = connection,
             Err(error) => tracing::error!(error = %SqlError::from(error), "the database can't be opened again"),
         }
+    }
+
+    fn wakes(&mut self) -> &mut BTreeSet<Wake> {
+        &mut self.wakes
+    }
+
+    fn tell(&mut self, wakes: BTreeSet<Wake>) {
+        wakes.into_iter().for_each(|wake| self.waker.wake(wake));
+    }
+
+    async fn close(self) {
+        self.waker.close();
+        if let Err(error) = self.connection.close().await {
+            tracing::warn!(error = %SqlError::from(error), "the database was not closed cleanly");
+        }
+        drop(self.claim);
     }
 }
 
