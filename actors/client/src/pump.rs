@@ -3,6 +3,9 @@
 //! It reads and writes at the same time, so that neither waits for the other. The rules are the session's;
 //! this file carries out its effects.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;

@@ -78,12 +78,14 @@ async fn a_reset_is_a_network_error() {
 }
 
 #[actix_rt::test]
-async fn a_peer_that_stops_reading_is_noticed_by_the_next_request() {
-    let peer = Peer::plain().await;
-    let (connection, socket) = open_with(&peer, impatient(), 4).await;
-    let error = connection.ping(MessageId::new()).await.expect_err("no answer");
-    assert!(error.is_retriable());
-    connection.closed().await;
-    assert_eq!(connection.error().expect("ended").kind(), ConnectionErrorKind::Timeout);
+async fn a_connection_whose_thread_ends_is_over() {
+    let tasks = tokio::task::LocalSet::new();
+    let (connection, socket) = tasks.run_until(open(4)).await;
+    assert!(connection.error().is_none());
+    drop(tasks);
+    assert_eq!(connection.closed().now_or_never(), Some(()));
+    assert!(connection.error().expect("ended").is_retriable());
+    let failed = connection.ping(MessageId::new()).await.expect_err("ended");
+    assert_eq!(failed.kind(), RequestErrorKind::Connection);
     drop(socket);
 }

@@ -8,6 +8,7 @@ mod closing;
 mod credentials;
 mod framing;
 mod handshake;
+mod http;
 mod interop;
 mod reading;
 mod refusals;

@@ -1,6 +1,6 @@
 //! `ack` and `ping`.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -147,20 +147,6 @@ async fn a_request_out_of_its_time_closes_the_connection_with_1001() {
     let unanswered = unanswered.expect_err("no answer");
     assert_eq!((unanswered.kind(), unanswered.is_retriable()), (RequestErrorKind::Connection, true));
     assert_eq!(connection.error().expect("ended").kind(), ConnectionErrorKind::Timeout);
-}
-
-#[actix_rt::test]
-async fn time_in_the_write_queue_counts() {
-    let peer = Peer::plain().await;
-    let (connection, socket) = open_with(&peer, impatient(), 4).await;
-    // Nobody reads: requests whose answers never come fill the way until it is stuck, or run out.
-    let begun = Instant::now();
-    let proof = proof(1);
-    let outcomes = join_all((0..32).map(|_| connection.ack(MessageId::new(), &proof))).await;
-    assert!(outcomes.iter().all(|outcome| outcome.is_err()));
-    assert!(begun.elapsed() < impatient().request + Duration::from_secs(8));
-    assert_eq!(connection.error().expect("ended").kind(), ConnectionErrorKind::Timeout);
-    drop(socket);
 }
 
 #[actix_rt::test]

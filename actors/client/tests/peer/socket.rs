@@ -48,7 +48,8 @@ pub const PING: u8 = 0x89;
 pub const PONG: u8 = 0x8a;
 
 impl Socket {
-    pub(super) fn new(io: Box<dyn Io>) -> Self {
+    /// The peer's end of something that is upgraded already.
+    pub fn new(io: Box<dyn Io>) -> Self {
         Self { io }
     }
 
