@@ -34,6 +34,8 @@ mod layer;
 mod notice;
 mod router;
 mod run_state;
+#[cfg(test)]
+mod shells;
 mod spec;
 mod subscription;
 mod supervisor;

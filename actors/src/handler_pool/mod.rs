@@ -7,6 +7,8 @@
 mod context;
 mod handler;
 mod queue;
+#[cfg(test)]
+mod queue_tests;
 mod run;
 mod settled;
 mod worker;

@@ -64,6 +64,13 @@ impl Report {
         Self { ended, dispatched: now(), to: Arc::downgrade(to) }
     }
 
+    /// What it would say if it were dropped, which is left out.
+    #[cfg(test)]
+    pub(super) fn unsent(mut self) -> RunEnded {
+        self.to = Weak::new();
+        self.ended
+    }
+
     fn send(mut self, outcome: HandlerOutcome, took: Duration) {
         self.ended.outcome = outcome;
         self.ended.took = took;

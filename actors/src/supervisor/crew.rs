@@ -13,28 +13,21 @@ pub(crate) struct Crew {
 }
 
 struct Member {
-    /// None for the arbiter of whoever started it, in tests.
-    arbiter: Option<ArbiterHandle>,
+    arbiter: ArbiterHandle,
     runs: usize,
 }
 
 impl Crew {
     /// At most so many arbiters; the first is there already.
     pub(crate) fn new(first: ArbiterHandle, members_max: usize) -> Self {
-        Self { members: vec![Member { arbiter: Some(first), runs: 0 }], members_max }
-    }
-
-    /// Everything on the caller's own arbiter, under the caller's clock.
-    #[cfg(test)]
-    pub(crate) fn here() -> Self {
-        Self { members: vec![Member { arbiter: None, runs: 0 }], members_max: 1 }
+        Self { members: vec![Member { arbiter: first, runs: 0 }], members_max }
     }
 
     /// A place for one more run.
     pub(super) fn join(&mut self) -> io::Result<usize> {
         let idle = self.members.iter().any(|member| member.runs == 0);
         if !idle && self.members.len() < self.members_max {
-            self.members.push(Member { arbiter: Some(arbiter()?), runs: 0 });
+            self.members.push(Member { arbiter: arbiter()?, runs: 0 });
         }
         let place = (0..self.members.len()).min_by_key(|place| self.members[*place].runs).unwrap_or_default();
         self.members[place].runs += 1;
@@ -46,7 +39,7 @@ impl Crew {
         self.members[place].runs = self.members[place].runs.saturating_sub(1);
     }
 
-    pub(super) fn arbiter(&self, place: usize) -> Option<ArbiterHandle> {
+    pub(super) fn arbiter(&self, place: usize) -> ArbiterHandle {
         self.members[place].arbiter.clone()
     }
 }
@@ -55,9 +48,7 @@ impl Drop for Crew {
     fn drop(&mut self) {
         // The supervisor is gone, and it went after its last run.
         for member in &self.members {
-            if let Some(arbiter) = &member.arbiter {
-                arbiter.stop();
-            }
+            member.arbiter.stop();
         }
     }
 }

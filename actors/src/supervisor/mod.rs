@@ -67,10 +67,8 @@ impl Supervisor {
     ) -> Owned<Subscription> {
         let custody = Custody::new(machine, id, ctx.address());
         let spec = Arc::clone(spec);
-        match self.crew.arbiter(place) {
-            Some(arbiter) => Subscription::start_in_arbiter(&arbiter, move |_| Subscription::new(spec, custody)).into(),
-            None => Subscription::new(spec, custody).start().into(),
-        }
+        let arbiter = self.crew.arbiter(place);
+        Subscription::start_in_arbiter(&arbiter, move |_| Subscription::new(spec, custody)).into()
     }
 
     /// A shell has crashed: start another one around its machine.

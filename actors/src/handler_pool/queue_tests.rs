@@ -1,0 +1,138 @@
+//! Which thread is woken for what.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use perilune_proto::consumer::{HandlerOutcome, RunId};
+use perilune_proto::scalar::{Generation, SubscriptionId};
+
+use super::queue::{Hire, Job, LINGER, Pace, Queue, Seat};
+use super::run::{Report, Run};
+use super::{Cancellation, EventContext};
+use crate::clock::now;
+use crate::support::event;
+
+fn run(queue: &Arc<Queue>, n: u64) -> Run {
+    let context = EventContext::until(
+        SubscriptionId::from_u128(1),
+        Generation(1),
+        now() + Duration::from_secs(30),
+        Cancellation::default(),
+    );
+    let event = Arc::new(event(n));
+    let report = Report::new(RunId(n), &event, &context, queue);
+    Run { event, context, report }
+}
+
+async fn next(queue: &Queue, seat: &Arc<Seat>, hired: &std::cell::Cell<usize>) -> u64 {
+    match queue.next(seat, || hired.set(hired.get() + 1)).await {
+        Some(Job::Handle(run)) => run.event.sequence.0,
+        _ => 0,
+    }
+}
+
+/// One thread is made at a time; it has the next one made before it works, as long as there is more.
+#[actix::test]
+async fn a_burst_makes_threads_one_after_the_other() {
+    let queue = Arc::new(Queue::new(3));
+    assert_eq!(queue.push(run(&queue, 1)), Hire::Thread);
+    assert_eq!(queue.push(run(&queue, 2)), Hire::Nobody, "one is on its way");
+    assert_eq!(queue.push(run(&queue, 3)), Hire::Nobody);
+    let hired = std::cell::Cell::new(0);
+    assert_eq!(next(&queue, &Seat::hired(), &hired).await, 1);
+    assert_eq!(hired.get(), 1, "for the second");
+    assert_eq!(next(&queue, &Seat::hired(), &hired).await, 2);
+    assert_eq!(next(&queue, &Seat::hired(), &hired).await, 3);
+    assert_eq!(hired.get(), 2, "nobody for the rest, which is empty");
+    assert_eq!(queue.threads(), 3);
+}
+
+/// A thread that rests is woken rather than another one made.
+#[actix::test]
+async fn a_resting_thread_is_woken_first() {
+    let queue = Arc::new(Queue::new(3));
+    assert_eq!(queue.push(run(&queue, 1)), Hire::Thread);
+    let (seat, hired) = (Seat::hired(), std::cell::Cell::new(0));
+    assert_eq!(next(&queue, &seat, &hired).await, 1);
+    let waits = next(&queue, &seat, &hired);
+    let pushes = async {
+        tokio::task::yield_now().await;
+        assert_eq!(queue.push(run(&queue, 2)), Hire::Nobody);
+    };
+    let (n, ()) = futures_util::future::join(waits, pushes).await;
+    assert_eq!((n, hired.get(), queue.threads()), (2, 0, 1));
+}
+
+/// A thread that was woken and does not come is not waited for.
+#[actix::test]
+async fn a_thread_that_is_held_up_is_replaced_by_the_next() {
+    let queue = Arc::new(Queue::new(2));
+    assert_eq!(queue.push(run(&queue, 1)), Hire::Thread);
+    let (taken, need) = queue.nudge(u64::MAX);
+    assert_eq!((taken, need), (Some(0), Hire::Nobody), "a first look");
+    assert_eq!(queue.nudge(0), (Some(0), Hire::Thread), "nothing has moved since");
+    assert_eq!(next(&queue, &Seat::hired(), &std::cell::Cell::new(0)).await, 1);
+    assert_eq!(queue.nudge(0), (None, Hire::Nobody), "nothing is queued");
+}
+
+/// What is dropped unreported, wherever, has failed.
+#[test]
+fn a_run_that_is_dropped_says_that_its_handler_is_gone() {
+    let queue = Arc::new(Queue::new(2));
+    drop(run(&queue, 1));
+    let _ = queue.push(run(&queue, 2));
+    queue.close();
+    let (ended, _) = queue.collect(Pace::Hurried);
+    let ended: Vec<_> = ended.iter().map(|ended| (ended.run, ended.outcome)).collect();
+    assert_eq!(ended, [(RunId(1), HandlerOutcome::Gone), (RunId(2), HandlerOutcome::Gone)]);
+}
+
+/// While a proof is in flight nobody is woken for an `Ok`; for everything else, and for a late one, somebody is.
+#[actix::test]
+async fn an_ok_waits_for_the_next_receipt_and_nothing_else_does() {
+    let queue = Arc::new(Queue::new(2));
+    let ended = |outcome| {
+        let elsewhere = Arc::new(Queue::new(1));
+        let mut ended = Report::new(RunId(1), &event(1), &run(&elsewhere, 1).context, &elsewhere).unsent();
+        ended.outcome = outcome;
+        ended
+    };
+    let woken = async |queue: &Queue| {
+        tokio::select! {
+            biased;
+            results = queue.results() => !results.is_empty(),
+            () = tokio::task::yield_now() => false,
+        }
+    };
+    let _ = woken(&queue).await;
+    let (_, _) = queue.collect(Pace::Busy(1));
+    queue.report(ended(HandlerOutcome::Ok), now(), now());
+    assert!(!woken(&queue).await);
+    assert_eq!(queue.collect(Pace::Busy(1)).0.len(), 1, "with the receipt");
+    queue.report(ended(HandlerOutcome::Ok), now(), now() + LINGER);
+    assert!(woken(&queue).await, "a late one");
+    queue.report(ended(HandlerOutcome::Error), now(), now());
+    assert!(woken(&queue).await, "a failure");
+    let _ = queue.collect(Pace::Hurried);
+    queue.report(ended(HandlerOutcome::Ok), now(), now());
+    assert!(woken(&queue).await, "nothing in flight");
+}
+
+/// With many proofs queued, starts linger until there are a few, or until the tick.
+#[actix::test]
+async fn starts_linger_while_many_proofs_queue() {
+    let queue = Arc::new(Queue::new(32));
+    let _ = queue.collect(Pace::Busy(8));
+    for n in 1..=3 {
+        assert_eq!(queue.push(run(&queue, n)), Hire::Nobody);
+    }
+    assert_eq!(queue.push(run(&queue, 4)), Hire::Thread);
+    let queue = Arc::new(Queue::new(32));
+    let _ = queue.collect(Pace::Busy(8));
+    assert_eq!(queue.push(run(&queue, 1)), Hire::Nobody);
+    assert_eq!(queue.tick().1, Hire::Thread);
+    let queue = Arc::new(Queue::new(32));
+    let _ = queue.collect(Pace::Busy(8));
+    assert_eq!(queue.push(run(&queue, 1)), Hire::Nobody);
+    assert_eq!(queue.collect(Pace::Busy(7)).1, Hire::Thread, "no longer many");
+}
