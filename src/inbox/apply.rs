@@ -22,6 +22,7 @@ use super::store::{Inserted, Store};
 use super::transaction::{OpenTransaction, lend};
 use super::{Applied, Inbox, Inner};
 use crate::sql::SqlErrorKind;
+use crate::sql::writer::roll_back;
 
 /// How long a rollback may take before its connection is given up.
 const ROLLBACK_LIMIT: Duration = Duration::from_secs(5);
@@ -72,7 +73,7 @@ impl<DB: Store> Inbox<DB> {
         let deadline = scope.deadline;
         let (stop, guard) = scope.into_stop();
         let attempts = Attempts { inner: Arc::clone(&self.0), key: Key::of(event), deadline, stop };
-        let ended = self.0.runtime.spawn(attempts.run(work)).await;
+        let ended = self.0.writer.runtime().spawn(attempts.run(work)).await;
         drop(guard);
         let result = match ended {
             Ok(result) => result,
@@ -133,10 +134,10 @@ impl<DB: Store> Attempts<DB> {
         let _turn = tokio::select! {
             biased;
             () = self.stop.heard() => return Err(Failed::cancelled()),
-            turn = inner.turn() => turn,
+            turn = inner.writer.turn() => turn,
         };
         // Never cancelled: see the module's text. The pool's limits bound it.
-        let begun = inner.pool.begin_with(DB::BEGIN).await;
+        let begun = inner.writer.pool().begin_with(DB::BEGIN).await;
         let mut tx = begun.map_err(|error| Failed::NeverBegan(ApplyError::database(error)))?;
         let admitted = tokio::select! {
             biased;
@@ -154,7 +155,7 @@ impl<DB: Store> Attempts<DB> {
                 return Err(Failed::Began(error));
             }
             None => {
-                give_up(&inner.pool, tx).await;
+                give_up(inner.writer.pool(), tx).await;
                 return Err(Failed::cancelled());
             }
         }
@@ -180,7 +181,7 @@ impl<DB: Store> Attempts<DB> {
                 resume_unwind(panic);
             }
             None => {
-                give_up(&inner.pool, tx).await;
+                give_up(inner.writer.pool(), tx).await;
                 return Err(Failed::cancelled());
             }
         };
@@ -241,14 +242,6 @@ pub(super) async fn admit<DB: Store>(
 /// Rolls back a transaction whose statements were dropped wherever they were.
 async fn give_up<DB: Store>(pool: &Pool<DB>, tx: Transaction<'static, DB>) {
     if !matches!(timeout(ROLLBACK_LIMIT, DB::roll_back_interrupted(pool, tx)).await, Ok(Ok(()))) {
-        tracing::debug!("a rollback was left to the pool");
-    }
-}
-
-/// Rolls back and waits for it, so that the connection is clean and its locks are gone when the caller hears of it.
-pub(super) async fn roll_back<DB: Store>(tx: Transaction<'static, DB>) {
-    // After an error or past the limit the transaction is dropped: the pool rolls back itself, or closes the connection.
-    if !matches!(timeout(ROLLBACK_LIMIT, DB::roll_back(tx)).await, Ok(Ok(()))) {
         tracing::debug!("a rollback was left to the pool");
     }
 }

@@ -56,7 +56,7 @@ pub struct Summary {
 pub async fn summary<DB: Store>(inbox: &Inbox<DB>, policy: &PruningPolicy) -> Result<Summary, SqlError> {
     let age_us = i64::try_from(policy.retention().as_micros()).unwrap_or(i64::MAX);
     let counted = inbox.in_task(move |inner| async move {
-        let mut on = inner.pool.acquire().await?;
+        let mut on = inner.writer.pool().acquire().await?;
         Ok(DB::count(&mut on, &inner.sql, inner.consumer.as_str(), age_us).await?)
     });
     let (rows, settled, prunable) = counted.await?;
@@ -102,7 +102,7 @@ pub async fn unsettled<DB: Store>(
 }
 
 async fn read_page<DB: Store>(inner: &Inner<DB>, after: &str, limit: u32) -> Result<Vec<InboxRow>, SqlError> {
-    let mut on = inner.pool.acquire().await?;
+    let mut on = inner.writer.pool().acquire().await?;
     let rows = DB::page(&mut on, &inner.sql, inner.consumer.as_str(), after, limit.min(PAGE_MAX)).await?;
     Ok(rows.into_iter().filter_map(row).collect())
 }
@@ -171,7 +171,7 @@ pub async fn reconcile<DB: Store>(
     for batch in delivered.chunks(PAGE_MAX as usize) {
         let ids: Vec<_> = batch.iter().map(|delivered| delivered.event_id.to_string()).collect();
         let rows = inbox.in_task(move |inner| async move {
-            let mut on = inner.pool.acquire().await?;
+            let mut on = inner.writer.pool().acquire().await?;
             Ok(DB::rows(&mut on, &inner.sql, inner.consumer.as_str(), &ids).await?)
         });
         let rows: BTreeMap<_, _> = rows.await?.into_iter().filter_map(row).map(|row| (row.event_id, row)).collect();

@@ -35,11 +35,8 @@ use std::sync::Arc;
 
 use perilune_proto::scalar::Name;
 use sqlx::Pool;
-use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::sql::engine::Writers;
-use crate::sql::{Component, MigrateError, Migration, SqlError, TablePrefix, migrate};
+use crate::sql::{Component, MigrateError, Migration, SqlError, TablePrefix, Writer, migrate};
 
 mod apply;
 mod error;
@@ -108,38 +105,13 @@ impl<DB: Store> Clone for Inbox<DB> {
 
 #[derive(Debug)]
 struct Inner<DB: Store> {
-    pool: Pool<DB>,
+    writer: Writer<DB>,
     consumer: Name,
     prefix: TablePrefix,
     sql: Statements,
-    // Where the inbox was made. Every transaction runs there: a connection is driven by the runtime that opened it.
-    runtime: Handle,
-    // As many permits as there are connections, or one where the engine has one writer. Who waits here is served in
-    // order and may leave the queue at any moment; who waits inside `begin` may not.
-    turns: Semaphore,
 }
 
 impl<DB: Store> Inner<DB> {
-    async fn turn(&self) -> SemaphorePermit<'_> {
-        self.turns.acquire().await.expect("the semaphore is never closed")
-    }
-
-    /// Runs statements in a write transaction, for upkeep: no event waits for it.
-    async fn in_transaction<T>(
-        &self,
-        work: impl AsyncFnOnce(&mut DB::Connection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, SqlError> {
-        let _turn = self.turn().await;
-        let mut tx = self.pool.begin_with(DB::BEGIN).await?;
-        match work(&mut tx).await {
-            Ok(done) => DB::finish(tx).await.map(|()| done).map_err(SqlError::at_commit),
-            Err(error) => {
-                apply::roll_back(tx).await;
-                Err(error.into())
-            }
-        }
-    }
-
     fn count<T>(&self, result: &Result<Applied<T>, ApplyError>) {
         let outcome = match result {
             Ok(Applied::Fresh(_)) => "applied",
@@ -182,13 +154,9 @@ impl<DB: Store> Inbox<DB> {
     /// [`OpenError::ConsumerName`], [`OpenError::NoRuntime`].
     pub fn with_prefix(pool: Pool<DB>, consumer: &str, prefix: &TablePrefix) -> Result<Self, OpenError> {
         let consumer = consumer.parse().map_err(|_| OpenError::ConsumerName)?;
-        let runtime = Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
-        let turns = match DB::WRITERS {
-            Writers::One => 1,
-            Writers::Many => pool.options().get_max_connections() as usize,
-        };
+        let writer = Writer::new(pool).map_err(|_| OpenError::NoRuntime)?;
         let sql = Statements::new::<DB>(prefix);
-        Ok(Self(Arc::new(Inner { pool, consumer, prefix: prefix.clone(), sql, runtime, turns: Semaphore::new(turns) })))
+        Ok(Self(Arc::new(Inner { writer, consumer, prefix: prefix.clone(), sql })))
     }
 
     /// Opens the database that `url` names, brings the inbox's tables to this version, makes the inbox and keeps it
@@ -205,7 +173,7 @@ impl<DB: Store> Inbox<DB> {
     /// # Errors
     /// [`MigrateError`].
     pub async fn migrate(&self) -> Result<(), MigrateError> {
-        migrate::migrate(&self.0.pool, &self.0.prefix, &COMPONENT).await.map(drop)
+        migrate::migrate(self.0.writer.pool(), &self.0.prefix, &COMPONENT).await.map(drop)
     }
 
     /// Checks that the inbox's tables are at this program's version.
@@ -213,21 +181,16 @@ impl<DB: Store> Inbox<DB> {
     /// # Errors
     /// [`MigrateError`].
     pub async fn validate(&self) -> Result<(), MigrateError> {
-        migrate::validate(&self.0.pool, &self.0.prefix, &COMPONENT).await
+        migrate::validate(self.0.writer.pool(), &self.0.prefix, &COMPONENT).await
     }
 
-    /// Runs a future to its end on the inbox's runtime, whatever becomes of the caller.
+    /// Runs upkeep to its end on the inbox's runtime, whatever becomes of the caller.
     async fn in_task<T, Fut>(&self, task: impl FnOnce(Arc<Inner<DB>>) -> Fut) -> Result<T, SqlError>
     where
         T: Send + 'static,
         Fut: Future<Output = Result<T, SqlError>> + Send + 'static,
     {
-        match self.0.runtime.spawn(task(Arc::clone(&self.0))).await {
-            Ok(ended) => ended,
-            Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
-            // The runtime is going down.
-            Err(_) => Err(sqlx::Error::PoolClosed.into()),
-        }
+        self.0.writer.in_task(task(Arc::clone(&self.0))).await
     }
 
     /// The consumer's name.
@@ -239,6 +202,6 @@ impl<DB: Store> Inbox<DB> {
     /// The pool that the inbox works on.
     #[must_use]
     pub fn pool(&self) -> &Pool<DB> {
-        &self.0.pool
+        self.0.writer.pool()
     }
 }

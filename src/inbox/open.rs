@@ -96,8 +96,8 @@ impl InboxOptions {
         let url: DatabaseUrl = url.parse().map_err(pool::OpenError::from)?;
         let inbox = Inbox::with_prefix(DB::open(&url, &self.pool).await?, &self.consumer, &self.prefix)?;
         match self.schema {
-            Schema::Migrate => drop(migrate(&inbox.0.pool, &self.prefix, &COMPONENT).await?),
-            Schema::Validate => validate(&inbox.0.pool, &self.prefix, &COMPONENT).await?,
+            Schema::Migrate => drop(migrate(inbox.pool(), &self.prefix, &COMPONENT).await?),
+            Schema::Validate => validate(inbox.pool(), &self.prefix, &COMPONENT).await?,
         }
         if let Some(policy) = self.pruning {
             Pruner::start(&inbox, policy);

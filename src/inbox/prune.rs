@@ -144,7 +144,7 @@ pub(super) struct Pruner;
 impl Pruner {
     /// Starts it on the inbox's runtime.
     pub(super) fn start<DB: Store>(inbox: &Inbox<DB>, policy: PruningPolicy) {
-        inbox.0.runtime.spawn(prune_now_and_then(Arc::downgrade(&inbox.0), policy));
+        inbox.0.writer.runtime().spawn(prune_now_and_then(Arc::downgrade(&inbox.0), policy));
     }
 }
 
@@ -211,7 +211,7 @@ macro_rules! on_line {
     ($line:expr, $on:ident, $work:expr) => {{
         let inner = $line.inner;
         match &mut $line.own {
-            None => inner.in_transaction(async |$on: &mut DB::Connection| $work.await).await,
+            None => inner.writer.transaction(async |$on: &mut DB::Connection| $work.await).await,
             // One statement is one transaction.
             Some($on) => $work.await.map_err(SqlError::from),
         }
@@ -222,7 +222,7 @@ impl<'a, DB: Store> Line<'a, DB> {
     async fn open(inner: &'a Inner<DB>) -> Result<Self, SqlError> {
         let own = match DB::WRITERS {
             Writers::One => None,
-            Writers::Many => Some(inner.pool.connect_options().connect().await?),
+            Writers::Many => Some(inner.writer.pool().connect_options().connect().await?),
         };
         Ok(Self { inner, own })
     }

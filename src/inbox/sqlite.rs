@@ -1,15 +1,13 @@
 //! The inbox on SQLite.
 //!
-//! The write lock is taken at BEGIN, so a twin waits there and never at the insert.
+//! The write lock is taken at BEGIN, so a twin waits there and never at the insert. Where SQLite gave
+//! the transaction up (disk full, I/O error), COMMIT fails by itself.
 
-use sqlx::{Sqlite, Transaction};
+use sqlx::Sqlite;
 
 use super::fingerprint::{Key, Stored};
 use super::store::{Inserted, Statements, Store, StoredRow, Text, shared_statements};
 use crate::sql::Engine;
-
-/// The empty transaction behind the commit is for sqlx, which counts one as open.
-const FINISH: &str = "COMMIT; BEGIN";
 
 const TEXT: Text = Text {
     insert: "INSERT INTO {prefix}inbox (consumer_name, event_id, event_type, task_id, task_version, received_at)
@@ -59,23 +57,6 @@ impl Store for Sqlite {
             .execute(on)
             .await?;
         Ok(if result.rows_affected() == 1 { Inserted::Fresh } else { Inserted::Present })
-    }
-
-    async fn finish(mut tx: Transaction<'static, Self>) -> Result<(), sqlx::Error> {
-        let committed = sqlx::raw_sql(FINISH).execute(&mut *tx).await.map(drop);
-        let rolled_back = Self::roll_back(tx).await;
-        if rolled_back.is_err() {
-            tracing::debug!("a finished transaction's connection could not be reset");
-        }
-        committed
-    }
-
-    async fn roll_back(mut tx: Transaction<'static, Self>) -> Result<(), sqlx::Error> {
-        // SQLite ends a transaction by itself after a full disk or an I/O error. sqlx goes on counting it as open, its
-        // rollback fails, and the connection would refuse every later one. Where there is no transaction this begins
-        // one; where there is, it fails and changes nothing.
-        let _only_where_there_was_none = sqlx::raw_sql("BEGIN").execute(&mut *tx).await;
-        tx.rollback().await
     }
 
     shared_statements!();

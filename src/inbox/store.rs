@@ -43,12 +43,8 @@ pub trait Store: Migrate {
     /// hand back a transaction that the engine has already given up (PostgreSQL answers its COMMIT with a silent
     /// rollback, MySQL has ended it at a deadlock and committed each statement since).
     #[doc(hidden)]
-    fn finish(tx: Transaction<'static, Self>) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
-
-    /// Rolls back and waits for it.
-    #[doc(hidden)]
-    fn roll_back(tx: Transaction<'static, Self>) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
-        tx.rollback()
+    fn finish(tx: Transaction<'static, Self>) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
+        Self::commit(tx)
     }
 
     /// Rolls back a transaction one of whose statements was dropped before its answer had been read.

@@ -2,6 +2,8 @@
 
 use std::future::Future;
 
+use sqlx::Transaction;
+
 use super::pool::{OpenError, PoolSettings};
 use super::url::{DatabaseUrl, DatabaseUrlError, EngineName};
 
@@ -35,6 +37,22 @@ pub trait Engine: sqlx::Database + sealed::Sealed {
         url: &DatabaseUrl,
         settings: &PoolSettings,
     ) -> impl Future<Output = Result<sqlx::Pool<Self>, OpenError>> + Send;
+
+    /// Commits, and leaves a clean connection also where that fails.
+    ///
+    /// # Errors
+    /// The driver's; [`SqlError::at_commit`](super::SqlError::at_commit) classifies it.
+    fn commit(tx: Transaction<'static, Self>) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
+        tx.commit()
+    }
+
+    /// Rolls back and waits for it.
+    ///
+    /// # Errors
+    /// The driver's; the pool then closes the connection or rolls back itself.
+    fn roll_back(tx: Transaction<'static, Self>) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
+        tx.rollback()
+    }
 }
 
 /// How many connections may write at a time.
@@ -60,6 +78,24 @@ impl Engine for sqlx::Sqlite {
             DatabaseUrl::Sqlite(url) => Ok(super::pool::open_sqlite(url, settings).await?.writer),
             other => Err(DatabaseUrlError::OtherEngine { wanted: Self::ENGINE, found: other.engine() }.into()),
         }
+    }
+
+    async fn commit(mut tx: Transaction<'static, Self>) -> Result<(), sqlx::Error> {
+        // The empty transaction behind the commit is for sqlx, which counts one as open until its own COMMIT or ROLLBACK
+        // succeeds, and neither does where SQLite has ended the transaction by itself.
+        let committed = sqlx::raw_sql("COMMIT; BEGIN").execute(&mut *tx).await.map(drop);
+        if Self::roll_back(tx).await.is_err() {
+            tracing::debug!("a finished transaction's connection could not be reset");
+        }
+        committed
+    }
+
+    async fn roll_back(mut tx: Transaction<'static, Self>) -> Result<(), sqlx::Error> {
+        // SQLite ends a transaction by itself after a full disk or an I/O error. sqlx goes on counting it as open, its
+        // rollback fails, and the connection would refuse every later one. Where there is no transaction this begins
+        // one; where there is, it fails and changes nothing.
+        let _only_where_there_was_none = sqlx::raw_sql("BEGIN").execute(&mut *tx).await;
+        tx.rollback().await
     }
 }
 

@@ -42,6 +42,12 @@ impl TablePrefix {
     pub(crate) fn render_with(&self, template: &'static str, placeholder: &str, text: &str) -> Statement {
         Statement(template.replace("{prefix}", &self.0).replace(placeholder, text).into())
     }
+
+    /// As [`TablePrefix::render`], for a text that this crate has put together from its own constants.
+    #[must_use]
+    pub(crate) fn render_owned(&self, template: &str) -> Statement {
+        Statement(template.replace("{prefix}", &self.0).into())
+    }
 }
 
 impl Default for TablePrefix {

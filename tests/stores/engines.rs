@@ -4,11 +4,12 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use perilune::inbox::{Inbox, Store};
+use perilune::outbox::{Outbox, OutboxStore};
 use perilune::sql::{DatabaseUrl, PoolSettings, TablePrefix};
 use sqlx::Pool;
 
 /// An engine, and the two things that tests do on it in plain SQL.
-pub(crate) trait TestEngine: Store {
+pub(crate) trait TestEngine: Store + OutboxStore {
     /// The variable that names a database; none where the test makes its own.
     const VARIABLE: Option<&'static str>;
 
@@ -101,6 +102,7 @@ impl<DB: TestEngine> Site<DB> {
         let pool = DB::open(&parsed, &settings).await.expect("the database answers");
         let site = Self { pool, prefix: fresh_prefix(), url, settings, _folder: folder };
         site.inbox("setup").migrate().await.expect("migrated");
+        site.outbox().migrate(&site.pool).await.expect("migrated");
         site.run("CREATE TABLE {p}effect (tag VARCHAR(64) NOT NULL)").await;
         site.run("CREATE TABLE {p}sku (sku VARCHAR(64) NOT NULL PRIMARY KEY, n BIGINT NOT NULL)").await;
         site.run("INSERT INTO {p}sku VALUES ('a', 0), ('b', 0)").await;
@@ -114,6 +116,10 @@ impl<DB: TestEngine> Site<DB> {
 
     pub(crate) fn inbox(&self, consumer: &str) -> Inbox<DB> {
         Inbox::with_prefix(self.pool.clone(), consumer, &self.prefix).expect("a consumer's name")
+    }
+
+    pub(crate) fn outbox(&self) -> Outbox<DB> {
+        Outbox::with_prefix(&self.prefix)
     }
 
     /// A statement with `{p}` for the prefix.
@@ -180,8 +186,7 @@ pub(crate) fn exercise_with<DB: TestEngine, F: Future<Output = ()>>(
     settings: PoolSettings,
     guarantee: impl FnOnce(Site<DB>) -> F,
 ) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
+    actix_rt::System::new().block_on(async {
         if let Some(site) = Site::open(settings).await {
             guarantee(site).await;
         }

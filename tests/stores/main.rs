@@ -8,6 +8,7 @@
 mod engines;
 mod events;
 mod inbox;
+mod outbox;
 mod outcome;
 #[cfg(feature = "server")]
 mod server_store;

@@ -24,9 +24,9 @@ async fn migrating_again_changes_nothing<DB: TestEngine>(site: Site<DB>) {
 }
 
 async fn migrators_at_once_migrate_once<DB: TestEngine>(site: Site<DB>) {
-    site.run("DROP TABLE {p}inbox").await;
-    site.run("DROP TABLE {p}inbox_pruner").await;
-    site.run("DROP TABLE {p}migrations").await;
+    for table in ["inbox", "inbox_pruner", "migrations"] {
+        site.run(&format!("DROP TABLE {{p}}{table}")).await;
+    }
     let pools = join_all((0..4).map(|_| site.another_pool(site.settings))).await;
     let runs = join_all(pools.iter().map(|pool| migrate(pool, &site.prefix, &COMPONENT))).await;
     let applied: usize = runs.into_iter().map(|run| run.expect("migrated").len()).sum();
@@ -38,8 +38,8 @@ const TOY: [Migration; 2] = [
     Migration { version: 1, name: "one", sqlite: CREATE, postgres: CREATE, mysql: CREATE },
     Migration { version: 2, name: "two", sqlite: BOTH, postgres: BOTH, mysql: BOTH },
 ];
-const CREATE: &str = "CREATE TABLE IF NOT EXISTS {prefix}outbox (n BIGINT);\n";
-const BOTH: &str = "CREATE TABLE IF NOT EXISTS {prefix}outbox_lane (n BIGINT);\nINSERT INTO {prefix}gone VALUES (1);\n";
+const CREATE: &str = "CREATE TABLE IF NOT EXISTS {prefix}toy (n BIGINT);\n";
+const BOTH: &str = "CREATE TABLE IF NOT EXISTS {prefix}toy_two (n BIGINT);\nINSERT INTO {prefix}gone VALUES (1);\n";
 const OLD: Component = Component { name: "toy", migrations: TOY.split_at(1).0 };
 const NEW: Component = Component { name: "toy", migrations: &TOY };
 

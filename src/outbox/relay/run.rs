@@ -1,0 +1,203 @@
+//! One claim, one message, one round of upkeep: what the relay's tasks do.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures_util::FutureExt as _;
+use perilune_proto::rng::Rng;
+use tokio::time::{Instant, timeout_at};
+
+use super::RelayOptions;
+use crate::outbox::Outbox;
+use crate::outbox::message::Outgoing;
+use crate::outbox::sender::{Remedy, SendFailure, Sender};
+use crate::outbox::store::{ClaimedRow, End, Lane, OutboxStore};
+use crate::sql::{SqlError, Writer};
+
+/// Attempts at noting how a message ended, where the database does not take it at once.
+const NOTE_ATTEMPTS: u32 = 5;
+/// The first wait between them; it doubles.
+const NOTE_WAIT: Duration = Duration::from_millis(50);
+/// Longest wait that a receiver may ask for.
+const RECEIVER_WAIT_MAX: Duration = Duration::from_secs(3_600);
+
+/// What the relay's tasks share.
+pub(super) struct Desk<DB: OutboxStore, S: Sender> {
+    outbox: Outbox<DB>,
+    writer: Writer<DB>,
+    sender: S,
+    options: RelayOptions,
+}
+
+/// How an attempt went.
+enum Went {
+    Sent,
+    Again { wait: Duration, code: String },
+    Dead { code: String },
+}
+
+impl<DB: OutboxStore, S: Sender> Desk<DB, S> {
+    pub(super) const fn new(outbox: Outbox<DB>, writer: Writer<DB>, sender: S, options: RelayOptions) -> Self {
+        Self { outbox, writer, sender, options }
+    }
+
+    /// Claims up to `limit` due rows.
+    pub(super) async fn claim(&self, limit: u32) -> Result<Vec<Outgoing>, SqlError> {
+        let claim = format!("{:032x}", rand::random::<u128>());
+        let until = Instant::now() + self.options.send_timeout;
+        let (writer, sql, token) = (self.writer.clone(), self.outbox.sql.clone(), claim.clone());
+        let ttl_us = micros(self.options.claim_ttl());
+        let claimed = self.writer.in_task(async move {
+            writer.transaction(async |on| DB::claim(on, &sql, &token, ttl_us, limit).await).await
+        });
+        let mut rows = claimed.await?;
+        if Instant::now() > until {
+            // So slow a database that the claims may lapse before the messages are out: leave them to lapse.
+            return Ok(Vec::new());
+        }
+        rows.sort_unstable_by_key(|row| row.0);
+        Ok(rows.into_iter().filter_map(|row| outgoing(row, &claim)).collect())
+    }
+
+    /// Sends one message and notes how it went.
+    pub(super) async fn send(&self, message: Outgoing) {
+        let began = Instant::now();
+        // Both the call and the future are user code.
+        let sending = AssertUnwindSafe(async { self.sender.send(&message).await }).catch_unwind();
+        let failure = match timeout_at(began + self.options.send_timeout, sending).await {
+            Ok(Ok(Ok(()))) => None,
+            Ok(Ok(Err(failure))) => Some(failure),
+            Ok(Err(_panic)) => Some(SendFailure::retry("SENDER_PANICKED")),
+            Err(_elapsed) => Some(SendFailure::retry("TIMEOUT")),
+        };
+        let topic = message.topic.to_string();
+        metrics::histogram!("perilune_outbox_send_seconds", "topic" => topic.clone()).record(began.elapsed());
+        let went = failure.map_or(Went::Sent, |failure| self.judge(&message, &failure));
+        let outcome = match &went {
+            Went::Sent => "sent",
+            Went::Again { .. } => "retried",
+            Went::Dead { .. } => "dead",
+        };
+        metrics::counter!("perilune_outbox_messages_total", "topic" => topic, "outcome" => outcome).increment(1);
+        if let Went::Dead { code } = &went {
+            tracing::error!(message_id = %message.id, topic = %message.topic, code, "a message is dead");
+        }
+        self.note(message, went).await;
+    }
+
+    fn judge(&self, message: &Outgoing, failure: &SendFailure) -> Went {
+        let code = failure.code().to_owned();
+        match failure.remedy() {
+            Remedy::None => Went::Dead { code },
+            Remedy::Retry(_) if message.attempt >= self.options.attempts_max => Went::Dead { code },
+            Remedy::Retry(asked) => {
+                let drawn = self.options.backoff.draw(message.attempt, &mut Rng::new(rand::random()));
+                Went::Again { wait: drawn.max(asked.min(RECEIVER_WAIT_MAX)), code }
+            }
+        }
+    }
+
+    /// Notes how a message went. Where that fails the claim lapses and the message goes out once more.
+    async fn note(&self, message: Outgoing, went: Went) {
+        let (message, went) = (Arc::new(message), Arc::new(went));
+        let mut wait = NOTE_WAIT;
+        for attempt in 1..=NOTE_ATTEMPTS {
+            let (writer, outbox) = (self.writer.clone(), self.outbox.clone());
+            let (note, how) = (Arc::clone(&message), Arc::clone(&went));
+            let noting = async move { writer.transaction(async |on| outbox.note(on, &note, &how).await).await };
+            match self.writer.in_task(noting).await {
+                Ok(Held::Yes) => return,
+                Ok(Held::No) => {
+                    tracing::warn!(message_id = %message.id, "a message's claim had lapsed; it may be sent twice");
+                    return;
+                }
+                Err(error) if attempt < NOTE_ATTEMPTS => {
+                    tracing::debug!(message_id = %message.id, %error, "how a message went is noted again");
+                    tokio::time::sleep(wait).await;
+                    wait *= 2;
+                }
+                Err(error) => {
+                    metrics::counter!("perilune_outbox_note_failures_total").increment(1);
+                    tracing::warn!(message_id = %message.id, %error, "a message may be sent twice");
+                }
+            }
+        }
+    }
+
+    /// Looks after rows that were left behind, and measures the lag.
+    pub(super) async fn upkeep(&self) {
+        let (writer, sql) = (self.writer.clone(), self.outbox.sql.clone());
+        let done = self.writer.in_task(async move {
+            writer.transaction(async |on| Ok((DB::mend(on, &sql).await?, DB::lag(on, &sql).await?))).await
+        });
+        match done.await {
+            Ok((mended, lag)) => {
+                if mended > 0 {
+                    tracing::warn!(mended, "messages had been left behind by writers above READ COMMITTED");
+                }
+                let lag = Duration::from_micros(lag.unwrap_or(0).max(0).cast_unsigned());
+                metrics::gauge!("perilune_outbox_lag_seconds").set(lag.as_secs_f64());
+            }
+            Err(error) => tracing::debug!(%error, "the outbox's upkeep waits for its next turn"),
+        }
+    }
+}
+
+/// Whether a claim still held when its message's end was noted.
+enum Held {
+    Yes,
+    No,
+}
+
+impl<DB: OutboxStore> Outbox<DB> {
+    /// Notes how a message went, and makes the next of its key ready where it is out of the way.
+    async fn note(&self, on: &mut DB::Connection, message: &Outgoing, went: &Went) -> Result<Held, sqlx::Error> {
+        let (row, claim) = (message.row, message.claim.as_str());
+        let set = &self.sql.0;
+        let key = message.order_key.as_ref().map(super::super::message::OrderKey::as_str);
+        let (statement, end, leaves) = match went {
+            Went::Sent => (&set.sent, End::Sent { row, claim }, key),
+            Went::Again { wait, code } => {
+                (&set.again, End::Again { row, claim, delay_us: micros(*wait), failure: code }, None)
+            }
+            Went::Dead { code } => (&set.dead, End::Dead { row, claim, failure: code }, key),
+        };
+        // Before the row, in the order of every writer.
+        if let Some(key) = leaves {
+            DB::lock_lane(on, &self.sql, Lane::of(&self.prefix, key)).await?;
+        }
+        if !DB::end(on, statement, end).await? {
+            return Ok(Held::No);
+        }
+        if let Some(key) = leaves {
+            self.promote_head(on, key).await?;
+        }
+        Ok(Held::Yes)
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// A row from its columns; none where somebody has edited it to what is no message. It then stays claimed, and is looked
+/// at again when the claim lapses.
+fn outgoing((row, id, topic, key, content_type, body, attempts, created): ClaimedRow, claim: &str) -> Option<Outgoing> {
+    let parsed = (|| Some((id.parse().ok()?, topic.parse().ok()?, key.map(|key| key.parse()).transpose().ok()?)))();
+    let Some((id, topic, order_key)) = parsed else {
+        tracing::error!(row, "a row of the outbox is no message");
+        return None;
+    };
+    Some(Outgoing {
+        row,
+        claim: claim.to_owned(),
+        id,
+        topic,
+        order_key,
+        content_type,
+        body,
+        attempt: attempts.max(1).cast_unsigned(),
+        created_at: SystemTime::UNIX_EPOCH + Duration::from_micros(created.max(0).cast_unsigned()),
+    })
+}
