@@ -113,7 +113,11 @@ fn has_keys(command: &Command) -> bool {
 fn set_defaults(command: Command, tables: &[&Table], prefix: &str) -> Result<Command, String> {
     let mut failure = None;
     let mut command = command.mut_args(|arg| match value_of(&arg, tables, prefix) {
-        Ok(Some(value)) => arg.default_value(value).required(false),
+        Ok(Some(value)) => {
+            // What may hold a password is not shown by --help either.
+            let hide = arg.is_hide_env_values_set();
+            arg.default_value(value).hide_default_value(hide).required(false)
+        }
         Ok(None) => arg,
         Err(error) => {
             failure.get_or_insert(error);
@@ -163,8 +167,13 @@ fn check_value(arg: &Arg, text: &str) -> Result<(), String> {
     if let Some(clap::error::ContextValue::Strings(values)) = error.get(clap::error::ContextKind::ValidValue) {
         return Err(format!("must be one of {}", values.join(", ")));
     }
-    Err(std::error::Error::source(&error)
-        .map_or_else(|| "has a value that is not allowed".to_owned(), ToString::to_string))
+    // A parser's own clause where it left one, else the end of clap's sentence.
+    let clause = std::error::Error::source(&error).map(ToString::to_string);
+    Err(clause.unwrap_or_else(|| {
+        let said = error.to_string();
+        let first = said.lines().next().unwrap_or_default();
+        first.rsplit_once("': ").map_or("has a value that is not allowed", |(_, clause)| clause).to_owned()
+    }))
 }
 
 fn one_line(text: &str) -> String {

@@ -1,10 +1,13 @@
 //! How the platform is reached: the options that every command which calls it shares.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use perilune_client::{Client, ClientBuilder, Credential, CredentialFile};
 
 use super::credential_source::CredentialSource;
+use super::discreet::Discreet;
 use super::exit::{Failure, Outcome};
 
 /// Where the platform is, and how it is spoken to.
@@ -17,9 +20,9 @@ pub(crate) struct ConnectArgs {
         value_name = "URL",
         env = "PERILUNE_URL",
         default_value = "http://127.0.0.1:7878",
-        value_parser = base_url
+        value_parser = Discreet::<BaseUrl>::new()
     )]
-    pub(crate) url: String,
+    pub(crate) url: BaseUrl,
     /// Allow plain http and ws beyond this machine
     #[arg(
         long,
@@ -42,11 +45,24 @@ pub(crate) struct ConnectArgs {
     pub(crate) credential_file: Option<PathBuf>,
 }
 
-/// Lets the client judge a base URL. Whether it may be plaintext is judged when it is used.
-fn base_url(text: &str) -> Result<String, String> {
-    let credential = Credential::new("none").map_err(|error| error.to_string())?;
-    let client = Client::builder(text).allow_plaintext().credential(credential).build();
-    client.map(|_| text.to_owned()).map_err(|error| error.problem.to_owned())
+/// A base URL that the client can use. Whether it may be plaintext is judged when it is used.
+#[derive(Debug, Clone)]
+pub(crate) struct BaseUrl(String);
+
+impl FromStr for BaseUrl {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let credential = Credential::new("none").map_err(|_| "can't be judged")?;
+        let client = Client::builder(text).allow_plaintext().credential(credential).build();
+        client.map(|_| Self(text.to_owned())).map_err(|error| error.problem)
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 impl ConnectArgs {
@@ -64,7 +80,7 @@ impl ConnectArgs {
     }
 
     fn builder(&self) -> Outcome<ClientBuilder> {
-        let mut builder = Client::builder(&self.url);
+        let mut builder = Client::builder(&self.url.0);
         if self.allow_plaintext {
             builder = builder.allow_plaintext();
         }

@@ -3,12 +3,12 @@
 use perilune_proto::limits::BUDGET_ADD;
 use perilune_proto::scalar::{DeliveryId, SubscriptionId};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use super::api::{Api, Shown};
 use super::connect::ConnectArgs;
 use super::exit::Outcome;
 use super::output::OutputArgs;
+use super::subscription;
 
 /// See open deliveries, and give EXPIRED ones another chance
 #[derive(Debug, clap::Args)]
@@ -93,17 +93,20 @@ struct AddBody {
 struct Delivery {
     delivery_id: String,
     event_id: String,
+    sequence: String,
     state: String,
     generation: String,
     budget: u64,
+    due_at: String,
 }
 
-const COLUMNS: [&str; 5] = ["delivery_id", "event_id", "state", "generation", "budget"];
+const COLUMNS: [&str; 7] = ["delivery_id", "event_id", "sequence", "state", "generation", "budget", "due_at"];
 
 impl Delivery {
     fn cells(&self) -> Vec<String> {
-        let texts = [&self.delivery_id, &self.event_id, &self.state, &self.generation].map(Clone::clone);
-        texts.into_iter().chain([self.budget.to_string()]).collect()
+        let texts =
+            [&self.delivery_id, &self.event_id, &self.sequence, &self.state, &self.generation].map(Clone::clone);
+        texts.into_iter().chain([self.budget.to_string(), self.due_at.clone()]).collect()
     }
 }
 
@@ -131,7 +134,6 @@ async fn add_budget(args: &AddBudgetArgs) -> Outcome {
         let fields = COLUMNS.into_iter().zip(shown.read.cells()).collect::<Vec<_>>();
         return args.output.object(&shown, &fields);
     }
-    let answer: Box<RawValue> = api.post(&format!("{path}:budget"), body).await?;
-    let fields = [("answer", answer.get().to_owned())];
-    args.output.object(&answer, &fields)
+    // Answered with the subscription, whose figures show what became ready.
+    subscription::show(args.output, &api.post(&format!("{path}:budget"), body).await?)
 }

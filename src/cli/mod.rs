@@ -17,6 +17,7 @@ mod connect;
 mod consume;
 mod credential_source;
 mod delivery;
+mod discreet;
 mod duration;
 mod exit;
 mod logging;

@@ -161,7 +161,7 @@ struct SeekBody {
 
 /// What is shown of a subscription.
 #[derive(Deserialize)]
-struct Subscription {
+pub(super) struct Subscription {
     subscription_id: String,
     name: String,
     enabled: bool,
@@ -245,7 +245,8 @@ async fn act(
     show(output, &shown)
 }
 
-fn show(output: OutputArgs, shown: &Shown<Subscription>) -> Outcome {
+/// Shows a subscription.
+pub(super) fn show(output: OutputArgs, shown: &Shown<Subscription>) -> Outcome {
     let fields = COLUMNS.into_iter().zip(shown.read.cells()).collect::<Vec<_>>();
     output.object(shown, &fields)
 }

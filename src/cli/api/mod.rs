@@ -17,7 +17,7 @@ pub(crate) use problem::{Body as ProblemBody, Problem};
 use shown::Page;
 pub(crate) use shown::Shown;
 
-use super::connect::ConnectArgs;
+use super::connect::{BaseUrl, ConnectArgs};
 use super::exit::{Failure, Outcome};
 
 /// The whole time of one call, the answer's body included.
@@ -29,7 +29,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub(crate) struct Api {
     client: Client,
     http: awc::Client,
-    url: String,
+    url: BaseUrl,
 }
 
 /// One request.

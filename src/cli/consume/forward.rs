@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use awc::http::header;
@@ -28,9 +29,10 @@ impl fmt::Debug for Target {
     }
 }
 
-impl Target {
-    /// Reads a receiver's URL.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
         let url = Url::parse(text).map_err(|error| format!("must be a URL: {error}"))?;
         match url.scheme() {
             "http" | "https" => Ok(Self { url }),

@@ -29,6 +29,7 @@ use perilune_proto::limits::{CAPACITY, RECONNECT_MAX_DELAY_MAX, RECONNECT_MIN_DE
 use perilune_proto::scalar::{Name, SubscriptionId};
 
 use super::connect::ConnectArgs;
+use super::discreet::Discreet;
 use super::duration;
 use crate::sql::DatabaseUrl;
 
@@ -67,10 +68,16 @@ pub(crate) struct ConsumeArgs {
     #[arg(long, value_name = "COMMAND")]
     exec: Option<OsString>,
     /// POST each event's JSON to this URL, signed where PERILUNE_WEBHOOK_SECRET is set; 2xx is success
-    #[arg(long, value_name = "URL", value_parser = forward::Target::parse)]
+    #[arg(long, value_name = "URL", value_parser = Discreet::<forward::Target>::new())]
     forward_to: Option<forward::Target>,
     /// Remember handled events in this database, so that none is handled again after a restart
-    #[arg(long, value_name = "DATABASE_URL", env = "PERILUNE_INBOX")]
+    #[arg(
+        long,
+        value_name = "DATABASE_URL",
+        env = "PERILUNE_INBOX",
+        hide_env_values = true,
+        value_parser = Discreet::<DatabaseUrl>::new()
+    )]
     inbox: Option<DatabaseUrl>,
     /// Whose events they are in the inbox
     #[arg(long, value_name = "NAME", env = "PERILUNE_CONSUMER")]
