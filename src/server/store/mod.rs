@@ -95,6 +95,17 @@ pub async fn open(url: &DatabaseUrl, role: Role) -> Result<Arc<dyn Store>, OpenE
     }
 }
 
+/// Looks at the database that a URL names without changing it: whether it is a server's, and at this program's schema.
+///
+/// # Errors
+/// [`OpenError`]; `Older` where a server has yet to bring it up to date.
+pub async fn examine(url: &DatabaseUrl) -> Result<(), OpenError> {
+    match url {
+        DatabaseUrl::Sqlite(url) => SqliteStore::examine(url).await,
+        _ => Err(OpenError::UnknownEngine),
+    }
+}
+
 /// As what a database is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {

@@ -62,6 +62,21 @@ pub(super) async fn open(url: &SqliteUrl, role: Role, clock: &dyn Clock) -> Resu
     Ok(Opened { writer, options, readers, claim: claim.filter(|_| role == Role::Server) })
 }
 
+/// Looks at a database and its schema without changing either, beside whoever has it.
+pub(super) async fn examine(url: &SqliteUrl) -> Result<(), OpenError> {
+    let path = url.options.get_filename().to_path_buf();
+    match path.try_exists() {
+        Ok(true) => inspect(&path).await?,
+        Ok(false) => return Err(unreadable(&path, std::io::ErrorKind::NotFound.into())),
+        Err(error) => return Err(unreadable(&path, error)),
+    }
+    let options = url.options.clone().read_only(true).create_if_missing(false).busy_timeout(Duration::from_secs(5));
+    let pool = SqlitePool::connect_with(options).await.map_err(|error| failure(&path, error.into()))?;
+    let valid = migrate::validate(&pool, &TablePrefix::default(), &SERVER).await;
+    pool.close().await;
+    valid.map_err(|error| refused(&path, error))
+}
+
 /// Looks at what is there without changing it: a file of another program must stay as it is.
 async fn inspect(path: &Path) -> Result<(), OpenError> {
     if !path.try_exists().map_err(|error| unreadable(path, error))? {
@@ -113,10 +128,14 @@ async fn bring_up_to_date(pool: &SqlitePool, path: &Path, ours_alone: bool) -> R
     } else {
         migrate::validate(pool, &prefix, &SERVER).await
     };
-    done.map_err(|error| match error {
+    done.map_err(|error| refused(path, error))
+}
+
+fn refused(path: &Path, error: MigrateError) -> OpenError {
+    match error {
         MigrateError::Database { error, .. } => failure(path, error),
         other => OpenError::of_migration(other),
-    })
+    }
 }
 
 async fn clamp(writer: &mut SqliteConnection, times: Times) -> Result<(), sqlx::Error> {

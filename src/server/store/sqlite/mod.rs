@@ -61,6 +61,14 @@ impl SqliteStore {
         self.writer.commits()
     }
 
+    /// Looks at a database without changing it: whether it is a server's, and at this program's schema.
+    ///
+    /// # Errors
+    /// [`OpenError`]; `Older` where a server has yet to bring it up to date.
+    pub async fn examine(url: &SqliteUrl) -> Result<(), OpenError> {
+        file::examine(url).await
+    }
+
     /// Asks the writer. `question` runs in a transaction that it may share with others.
     fn write<T, F>(&self, question: F) -> Answer<'_, T>
     where
