@@ -6,9 +6,13 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::completions::CompletionsArgs;
 use super::consume::ConsumeArgs;
+use super::credential::CredentialArgs;
 use super::delivery::DeliveryArgs;
+use super::demo::DemoArgs;
+use super::doctor::DoctorArgs;
 use super::logging::LogFormat;
 use super::publish::PublishArgs;
+use super::serve::ServeArgs;
 use super::subscription::SubscriptionArgs;
 
 /// Durable result events: leased, applied once, acknowledged with a proof
@@ -27,9 +31,9 @@ pub(crate) struct Cli {
     /// A TOML file with settings
     #[arg(long, global = true, value_name = "PATH", env = "PERILUNE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// What to log on stderr: off, error, warn, info, debug, trace, or levels by target
-    #[arg(long, global = true, value_name = "FILTER", env = "PERILUNE_LOG", default_value = "warn")]
-    pub(crate) log: String,
+    /// What to log on stderr: off, error, warn, info, debug, trace, or levels by target [default: warn; demo: error]
+    #[arg(long, global = true, value_name = "FILTER", env = "PERILUNE_LOG")]
+    pub(crate) log: Option<String>,
     /// What the logs look like
     #[arg(long, global = true, value_name = "FORMAT", env = "PERILUNE_LOG_FORMAT", default_value = "text")]
     pub(crate) log_format: LogFormat,
@@ -40,11 +44,26 @@ pub(crate) struct Cli {
 /// What there is to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
+    Demo(DemoArgs),
+    Serve(Box<ServeArgs>),
+    Credential(CredentialArgs),
     Subscription(SubscriptionArgs),
     Delivery(DeliveryArgs),
     Publish(Box<PublishArgs>),
     Consume(Box<ConsumeArgs>),
+    Doctor(Box<DoctorArgs>),
     Completions(CompletionsArgs),
+}
+
+impl CliCommand {
+    /// What is logged where nobody says.
+    pub(crate) const fn default_log(&self) -> &'static str {
+        match self {
+            // Its faults are its show.
+            Self::Demo(_) => "error",
+            _ => "warn",
+        }
+    }
 }
 
 /// The parser, before any configuration.

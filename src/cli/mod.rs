@@ -15,9 +15,13 @@ mod completions;
 mod config;
 mod connect;
 mod consume;
+mod credential;
 mod credential_source;
+mod database;
 mod delivery;
+mod demo;
 mod discreet;
+mod doctor;
 mod duration;
 mod exit;
 mod logging;
@@ -25,6 +29,7 @@ mod output;
 mod progress;
 mod publish;
 mod retry;
+mod serve;
 mod signals;
 mod start;
 mod subscription;
@@ -68,16 +73,20 @@ fn configure(arguments: &[std::ffi::OsString]) -> Outcome<Result<Cli, clap::Erro
 }
 
 fn start(cli: Cli) -> Outcome {
-    logging::start(&cli.log, cli.log_format)?;
+    logging::start(cli.log.as_deref().unwrap_or(cli.command.default_log()), cli.log_format)?;
     actix_rt::System::new().block_on(execute(cli.command))
 }
 
 async fn execute(command: CliCommand) -> Outcome {
     match command {
+        CliCommand::Demo(args) => demo::run(args).await,
+        CliCommand::Serve(args) => serve::run(*args).await,
+        CliCommand::Credential(args) => credential::run(args).await,
         CliCommand::Subscription(args) => subscription::run(args).await,
         CliCommand::Delivery(args) => delivery::run(args).await,
         CliCommand::Consume(args) => consume::run(*args).await,
         CliCommand::Publish(args) => publish::run(*args).await,
+        CliCommand::Doctor(args) => doctor::run(*args).await,
         CliCommand::Completions(args) => completions::run(&args),
     }
 }

@@ -17,7 +17,7 @@ pub(crate) use problem::{Body as ProblemBody, Problem};
 use shown::Page;
 pub(crate) use shown::Shown;
 
-use super::connect::{BaseUrl, ConnectArgs};
+use super::connect::ConnectArgs;
 use super::exit::{Failure, Outcome};
 
 /// The whole time of one call, the answer's body included.
@@ -29,7 +29,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub(crate) struct Api {
     client: Client,
     http: awc::Client,
-    url: BaseUrl,
+    url: String,
 }
 
 /// One request.
@@ -46,8 +46,6 @@ pub(crate) struct Call<'a> {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Bytes,
-    /// The `Date` header as it came.
-    pub(crate) date: Option<String>,
 }
 
 /// Why there is no 2xx answer.
@@ -89,9 +87,16 @@ impl Api {
     /// # Errors
     /// Usage errors of the connection's options; files with certificates that can't be used.
     pub(crate) async fn open(args: &ConnectArgs) -> Outcome<Self> {
-        let client = args.client()?;
+        Self::with(args.client()?, args.url.to_string()).await
+    }
+
+    /// Gets ready to call the platform by a client of the caller's; `url` is its name in errors.
+    ///
+    /// # Errors
+    /// Files with certificates that can't be used.
+    pub(crate) async fn with(client: Client, url: String) -> Outcome<Self> {
         let http = client.http().await.map_err(|error| Failure::Failed(error.into()))?;
-        Ok(Self { client, http, url: args.url.clone() })
+        Ok(Self { client, http, url })
     }
 
     /// Reads a resource.
@@ -162,14 +167,14 @@ impl Api {
         };
         let mut response = sent.await.map_err(|error| self.unreachable(&describe(&error)))?;
         let status = response.status().as_u16();
-        let text = |name: header::HeaderName| response.headers().get(name)?.to_str().ok().map(str::to_owned);
-        let (date, retry_after) = (text(header::DATE), text(header::RETRY_AFTER));
+        let retry_after =
+            response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let body = self.read_body(&mut response).await?;
         if response.status().is_success() {
-            return Ok(Answer { status, body, date });
+            return Ok(Answer { status, body });
         }
         // Seconds only; a date is ignored.
-        let retry_after = retry_after.and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+        let retry_after = retry_after.map(Duration::from_secs);
         Err(ApiError::Problem(Problem::read(status, retry_after, &body)))
     }
 

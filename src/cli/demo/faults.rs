@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout_at};
 
 /// How long a connection is left alone before something happens to it.
-const PEACE: std::ops::RangeInclusive<Duration> = Duration::from_millis(60)..=Duration::from_millis(400);
+const PEACE: std::ops::RangeInclusive<Duration> = Duration::from_millis(150)..=Duration::from_millis(900);
 /// How long the server's answers are lost before the connection is cut, so that requests arrive unanswered.
 const DEAF: Duration = Duration::from_millis(40);
 

@@ -1,5 +1,6 @@
 //! `publish`: reports results, one by flags or many from NDJSON.
 
+pub(super) mod batch;
 mod line;
 mod ndjson;
 mod reader;
@@ -67,6 +68,6 @@ pub(crate) async fn run(args: PublishArgs) -> Outcome {
 }
 
 /// A fresh id for a task: a UUIDv7, so that ids sort by the time they were made.
-fn fresh_task_id() -> TaskId {
+pub(super) fn fresh_task_id() -> TaskId {
     TaskId::from_u128(uuid::Uuid::now_v7().as_u128())
 }

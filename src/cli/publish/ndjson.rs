@@ -1,15 +1,11 @@
 //! Many results from NDJSON: batch after batch, each tried again until the platform has answered.
 
-use awc::http::Method;
-use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
-use super::super::api::{Api, ApiError, Call, Problem, ProblemBody};
+use super::super::api::{Api, ApiError, Problem};
 use super::super::exit::{Failure, Outcome};
 use super::super::progress::Progress;
 use super::super::retry::Retry;
 use super::super::signals::{self, StopSignal};
+use super::batch::{self, Verdict};
 use super::line::Line;
 use super::{Defaults, PublishArgs, reader};
 
@@ -22,15 +18,6 @@ struct Tally {
     already_there: u64,
     /// Neither: reported on stderr.
     refused: u64,
-}
-
-/// The platform's verdict on one line of a batch.
-#[derive(Debug, Deserialize)]
-struct Verdict {
-    /// Counted from 1 within the batch.
-    line: usize,
-    status: u16,
-    problem: Option<Box<RawValue>>,
 }
 
 pub(super) async fn run(args: &PublishArgs, file: &str) -> Outcome {
@@ -78,7 +65,7 @@ impl Publisher {
             if lines.is_empty() {
                 continue;
             }
-            match self.send(&lines).await {
+            match batch::send(&self.api, lines.iter().map(|line| line.text.as_str())).await {
                 Ok(verdicts) => {
                     let (again, wait) = self.judge(lines, &verdicts)?;
                     match wait {
@@ -104,30 +91,6 @@ impl Publisher {
         Ok(())
     }
 
-    async fn send(&self, lines: &[Line]) -> Result<Vec<Verdict>, ApiError> {
-        let mut body = String::with_capacity(lines.iter().map(|line| line.text.len() + 1).sum());
-        for line in lines {
-            body.push_str(&line.text);
-            body.push('\n');
-        }
-        let call = Call {
-            method: Method::POST,
-            path: "/v1/events:batch",
-            body: Some(("application/x-ndjson", Bytes::from(body))),
-            idempotency_key: None,
-        };
-        let answer = self.api.call(call).await?;
-        let verdicts = answer.body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-        let verdicts = verdicts.map(serde_json::from_slice).collect::<Result<Vec<Verdict>, _>>();
-        let fit = verdicts.ok().filter(|verdicts| {
-            verdicts.len() == lines.len() && verdicts.iter().enumerate().all(|(at, verdict)| verdict.line == at + 1)
-        });
-        // An answer that was cut off is one that was lost: the keys make a second report harmless.
-        fit.ok_or_else(|| {
-            ApiError::Unreachable("the platform's verdicts don't fit the lines that were sent".to_owned())
-        })
-    }
-
     /// Counts the verdicts. Gives back the lines that the platform could not take now, and why.
     fn judge(&mut self, lines: Vec<Line>, verdicts: &[Verdict]) -> Outcome<(Vec<Line>, Option<ApiError>)> {
         let (mut again, mut why) = (Vec::new(), None);
@@ -135,12 +98,8 @@ impl Publisher {
             match verdict.status {
                 201 => self.tally.published += 1,
                 200 => self.tally.already_there += 1,
-                status => {
-                    let body = verdict.problem.as_ref().map_or("", |problem| problem.get());
-                    let problem = match serde_json::from_str::<ProblemBody>(body) {
-                        Ok(body) => Problem::of(status, None, &body),
-                        Err(_) => Problem::read(status, None, b""),
-                    };
+                _ => {
+                    let problem = verdict.problem();
                     if problem.is_retriable() {
                         again.push(line);
                         why.get_or_insert(ApiError::Problem(problem));
