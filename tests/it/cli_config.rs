@@ -60,7 +60,10 @@ fn an_unknown_key_is_refused_with_the_ones_that_are_allowed() {
     list("[publish]\nlistne = 1", &[], &[]).expect_code(2).expect_stderr(&["`publish.listne`", "retry_for"]);
     list("[publisj]\nurl = \"x\"", &[], &[]).expect_code(2).expect_stderr(&["`publisj`"]);
     // A credential never stands in a file of settings.
-    list("credential = \"secret\"", &[], &[]).expect_code(2).expect_stderr(&["`credential`", "credential_file"]);
+    list("credential = \"secret\"", &[], &[]).expect_code(2).expect_stderr(&["`credential`", "must be a table"]);
+    list("[subscription]\ncredential = \"secret\"", &[], &[])
+        .expect_code(2)
+        .expect_stderr(&["`subscription.credential`", "credential_file"]);
 }
 
 #[test]

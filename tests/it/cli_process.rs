@@ -138,6 +138,20 @@ impl Drop for Running {
     }
 }
 
+/// Fails unless a process comes to its end, reaped by somebody or not.
+#[track_caller]
+pub(crate) fn expect_dead(pid: &str) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    let lives = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    };
+    while lives() {
+        assert!(std::time::Instant::now() < deadline, "process {pid} outlived its consumer");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Reads a pipe on a thread, so that it never fills.
 fn lines(pipe: BufReader<impl std::io::Read + Send + 'static>) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();

@@ -1,7 +1,10 @@
 //! Whole systems: the real binary, real sockets, real databases.
 
 mod cli_config;
+mod cli_consume;
 mod cli_consume_usage;
+mod cli_forward;
+mod cli_platform;
 mod cli_process;
 mod cli_usage;
 mod http_auth;
