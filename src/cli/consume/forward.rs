@@ -17,6 +17,9 @@ use super::webhook::Signer;
 use crate::cli::api::describe;
 use crate::cli::exit::{Failure, Outcome};
 
+/// Above any lease, whose own end gives up the request.
+const OUT_OF_THE_WAY: Duration = Duration::from_secs(3_600);
+
 /// Where events are sent. Its path and query may be secret, so it never prints.
 #[derive(Clone)]
 pub(crate) struct Target {
@@ -87,10 +90,10 @@ impl Forwarder {
     /// # Errors
     /// Everything but a 2xx answer in time. No redirect is followed.
     pub(crate) async fn handle(&self, event: &ResultEvent, lease_left: Duration) -> Result<(), SinkError> {
-        tokio::time::timeout(lease_left, self.send(event, lease_left)).await.unwrap_or(Err(SinkError::LeaseOver))
+        tokio::time::timeout(lease_left, self.send(event)).await.unwrap_or(Err(SinkError::LeaseOver))
     }
 
-    async fn send(&self, event: &ResultEvent, lease_left: Duration) -> Result<(), SinkError> {
+    async fn send(&self, event: &ResultEvent) -> Result<(), SinkError> {
         let json = event_json::write(event).map_err(|_| SinkError::Malformed)?;
         let id = event.event_id.to_string();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -98,7 +101,7 @@ impl Forwarder {
         let http = http.map_err(|error| SinkError::Unreachable(error.to_string()))?;
         let mut request = http
             .post(self.forward.target.url.as_str())
-            .timeout(lease_left)
+            .timeout(OUT_OF_THE_WAY)
             .insert_header((header::CONTENT_TYPE, "application/json"))
             .insert_header(("webhook-id", id.as_str()))
             .insert_header(("webhook-timestamp", now.to_string()));
