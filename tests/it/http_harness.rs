@@ -4,19 +4,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use awc::http::Method;
-use perilune::server::store::{CredentialSecret, HostClock, MemoryStore, NewCredential, Scope, Scopes, Store};
+use perilune::server::store::{CredentialSecret, HostClock, NewCredential, Role, Scope, Scopes, SqliteStore, Store};
 use perilune::server::{RunningServer, Server, ServerConfig, ServerConfigBuilder};
+use perilune::sql::DatabaseUrl;
 use perilune_proto::scalar::TaskId;
 use serde_json::{Value, json};
 
 /// Longer than any answer takes on a busy machine; only a failure waits for it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Asks until it holds; fails when that takes too long.
+#[track_caller]
+pub(crate) fn eventually(mut holds: impl AsyncFnMut() -> bool) -> impl Future<Output = ()> {
+    let (caller, begun) = (std::panic::Location::caller(), std::time::Instant::now());
+    async move {
+        while !holds().await {
+            assert!(begun.elapsed() < PATIENCE, "it does not come to hold at {caller}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
 /// A server with a credential that may do everything on the queues `reports` and `mail`.
 pub(crate) struct TestServer {
     pub(crate) running: RunningServer,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) credential: String,
+    /// Where the database is, until the test ends.
+    _folder: tempfile::TempDir,
 }
 
 /// What the server answered.
@@ -74,21 +89,15 @@ impl TestServer {
         Self::start_with(|config| config).await
     }
 
-    /// A server with other settings than the defaults.
+    /// A server with other settings than the defaults, on an SQLite file of its own.
     pub(crate) async fn start_with(set: impl FnOnce(ServerConfigBuilder) -> ServerConfigBuilder) -> Self {
-        Self::start_on(Arc::new(MemoryStore::new(Arc::new(HostClock::new()))), set).await
-    }
-
-    /// A server on a store.
-    pub(crate) async fn start_on(
-        store: Arc<dyn Store>,
-        set: impl FnOnce(ServerConfigBuilder) -> ServerConfigBuilder,
-    ) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = sqlite(folder.path()).await;
         let config = ServerConfig::builder().listen("127.0.0.1:0".parse().expect("an address")).workers(1);
         let config = set(config).build().expect("a valid configuration");
         let running = Server::start(config, Arc::clone(&store)).await.expect("the server starts");
         let credential = credential(&*store, "all", &["reports", "mail"], &Scope::ALL).await;
-        Self { running, store, credential }
+        Self { running, store, credential, _folder: folder }
     }
 
     /// Another credential.
@@ -141,6 +150,12 @@ impl TestServer {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().expect("a number")
     }
+}
+
+async fn sqlite(folder: &std::path::Path) -> Arc<dyn Store> {
+    let url = format!("sqlite:{}", folder.join("perilune.db").display());
+    let DatabaseUrl::Sqlite(url) = url.parse().expect("a url") else { panic!("not sqlite: {url}") };
+    Arc::new(SqliteStore::open(&url, Role::Server, Arc::new(HostClock::new())).await.expect("opened"))
 }
 
 async fn credential(store: &dyn Store, name: &str, queues: &[&str], scopes: &[Scope]) -> String {

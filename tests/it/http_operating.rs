@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::http_harness::{PATIENCE, Request, TestServer};
+use crate::http_harness::{PATIENCE, Request, TestServer, eventually};
 use crate::session_client::Client;
 
 async fn open(server: &TestServer) -> TcpStream {
@@ -105,16 +105,11 @@ async fn more_requests_than_the_limit_are_told_to_come_again() {
         server.credential
     );
     slow.write_all(head.as_bytes()).await.expect("sent");
-    let refused = loop {
-        let answer = server.get("/v1/subscriptions").await;
-        if answer.status != 200 {
-            break answer;
-        }
-    };
-    let answer = refused.expect_problem(429, "RATE_LIMITED");
+    eventually(async || server.get("/v1/subscriptions").await.status != 200).await;
+    let answer = server.get("/v1/subscriptions").await.expect_problem(429, "RATE_LIMITED");
     assert!(answer.header("retry-after").is_some_and(|seconds| seconds.parse::<u32>().is_ok()), "{answer:?}");
     drop(slow);
-    while server.get("/v1/subscriptions").await.status != 200 {}
+    eventually(async || server.get("/v1/subscriptions").await.status == 200).await;
 }
 
 #[actix_web::test]

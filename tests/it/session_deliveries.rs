@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::http_harness::TestServer;
+use crate::http_harness::{TestServer, eventually};
 use crate::session_client::Client;
 
 fn task(delivery: &Value) -> u128 {
@@ -106,12 +106,10 @@ async fn a_spent_budget_is_expired_and_blocks_a_full_window_until_an_operator_ad
     server.report(1, "succeeded").await;
     let first = client.delivery().await;
     server.report(2, "succeeded").await;
-    // Pings keep the session while the sweeper, which needs nobody, ends the lease.
-    while server.figure(&id, "expired").await == 0 {
-        assert_eq!(client.ping().await["type"], "pong");
-    }
+    // The sweeper ends the lease, with nobody asking for it.
+    eventually(async || server.figure(&id, "expired").await != 0).await;
     assert_eq!(server.figure(&id, "blocked").await, true);
-    while server.metric("perilune_subscription_blocked").await < 1.0 {}
+    eventually(async || server.metric("perilune_subscription_blocked").await >= 1.0).await;
     let delivery_id = first["delivery"]["delivery_id"].as_str().expect("an id");
     let budget = format!("/v1/subscriptions/{id}/deliveries/{delivery_id}/budget");
     let readied = server.post(&budget, json!({"add": 2})).await.expect(200).json();
@@ -130,9 +128,7 @@ async fn an_expired_delivery_is_still_confirmed_by_its_last_proof() {
     let mut client = Client::consume(&server, &id, 1).await;
     server.report(1, "succeeded").await;
     let delivery = client.delivery().await;
-    while server.figure(&id, "expired").await == 0 {
-        assert_eq!(client.ping().await["type"], "pong");
-    }
+    eventually(async || server.figure(&id, "expired").await != 0).await;
     assert_eq!(client.ack(&delivery).await["type"], "acked");
     assert_eq!(server.figure(&id, "expired").await, 0);
 }
@@ -146,9 +142,7 @@ async fn budget_for_all_readies_every_expired_delivery() {
         server.report(task, "succeeded").await;
         client.delivery().await;
     }
-    while server.figure(&id, "expired").await != 3 {
-        assert_eq!(client.ping().await["type"], "pong");
-    }
+    eventually(async || server.figure(&id, "expired").await == 3).await;
     let answer = server.post(&format!("/v1/subscriptions/{id}/deliveries:budget"), json!({"add": 1})).await.expect(200);
     assert_eq!(answer.json()["subscription_id"], id);
     let mut tasks = BTreeSet::new();

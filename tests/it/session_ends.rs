@@ -6,7 +6,7 @@ use perilune::server::Stopped;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::http_harness::TestServer;
+use crate::http_harness::{TestServer, eventually};
 use crate::session_client::{Client, End, closed_with};
 
 #[actix_web::test]
@@ -69,8 +69,8 @@ async fn a_client_that_vanishes_leaves_no_session_behind() {
     let client = Client::consume(&server, &id, 1).await;
     assert_eq!(server.figure(&id, "sessions").await, 1);
     drop(client);
-    while server.figure(&id, "sessions").await != 0 {}
-    while server.metric("perilune_sessions").await > 0.0 {}
+    eventually(async || server.figure(&id, "sessions").await == 0).await;
+    eventually(async || server.metric("perilune_sessions").await <= 0.0).await;
 }
 
 #[actix_web::test]
@@ -83,11 +83,8 @@ async fn a_reader_that_takes_nothing_is_cut_off_and_its_events_go_to_another() {
         let path = format!("/v1/queues/reports/tasks/{task:032x}/events");
         server.post(&path, json!({"operation": "op", "status": "succeeded", "payload": payload})).await.expect(201);
     }
-    let begun = Instant::now();
-    while server.metric("perilune_sessions_ended_total{cause=\"slow_reader\"}").await < 1.0 {
-        assert!(begun.elapsed() < Duration::from_secs(25), "it was not cut off");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let cut_off = "perilune_sessions_ended_total{cause=\"slow_reader\"}";
+    eventually(async || server.metric(cut_off).await >= 1.0).await;
     assert_eq!(slow.end().await, End::Cut);
     let mut fast = Client::consume(&server, &id, 32).await;
     let mut acked = 0;

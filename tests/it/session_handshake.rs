@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Error;
 
-use crate::http_harness::{PATIENCE, TestServer};
+use crate::http_harness::{PATIENCE, TestServer, eventually};
 use crate::session_client::{Client, End, closed_with};
 
 /// The status and the problem's code of a refused dial.
@@ -141,12 +141,13 @@ async fn sessions_are_limited_by_subscription_by_credential_and_in_all() {
 
 /// Dials until a place is free: the server hears of a lost client a moment later.
 async fn until_dialled(server: &TestServer, credential: &str) -> Client {
-    loop {
-        match Client::dial(server, credential).await {
-            Ok(client) => return client,
-            Err(_) => tokio::task::yield_now().await,
-        }
-    }
+    let mut dialled = None;
+    eventually(async || {
+        dialled = Client::dial(server, credential).await.ok();
+        dialled.is_some()
+    })
+    .await;
+    dialled.expect("dialled")
 }
 
 #[actix_web::test]
