@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use metrics::Gauge;
+
 use super::store::CredentialId;
 
 /// Counts what runs, in all and for each credential, and refuses one more than the limits.
@@ -10,6 +12,8 @@ use super::store::CredentialId;
 pub(crate) struct Gate {
     total_max: usize,
     each_max: usize,
+    /// Shows the total.
+    gauge: Gauge,
     counts: Mutex<Counts>,
 }
 
@@ -33,8 +37,8 @@ pub(crate) struct Full;
 
 impl Gate {
     /// Makes a gate with room for so many in all and of each credential.
-    pub(crate) fn new(total_max: usize, each_max: usize) -> Arc<Self> {
-        Arc::new(Self { total_max, each_max, counts: Mutex::default() })
+    pub(crate) fn new(total_max: usize, each_max: usize, gauge: Gauge) -> Arc<Self> {
+        Arc::new(Self { total_max, each_max, gauge, counts: Mutex::default() })
     }
 
     /// Takes a place.
@@ -45,6 +49,7 @@ impl Gate {
             return Err(Full);
         }
         counts.total += 1;
+        self.gauge.increment(1);
         counts.each.insert(credential, own + 1);
         Ok(Pass { gate: Arc::clone(self), credential })
     }
@@ -54,6 +59,7 @@ impl Drop for Pass {
     fn drop(&mut self) {
         let mut counts = self.gate.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.total -= 1;
+        self.gate.gauge.decrement(1);
         if let Some(own) = counts.each.get_mut(&self.credential) {
             *own -= 1;
             if *own == 0 {
@@ -72,7 +78,7 @@ mod tests {
 
     #[test]
     fn one_more_than_a_limit_is_refused_until_a_place_is_free() {
-        let gate = Gate::new(3, 2);
+        let gate = Gate::new(3, 2, Gauge::noop());
         let first = gate.enter(ONE).expect("room");
         let _second = gate.enter(ONE).expect("room");
         assert!(gate.enter(ONE).is_err(), "two of one credential");
@@ -84,7 +90,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_a_credential_that_left() {
-        let gate = Gate::new(3, 2);
+        let gate = Gate::new(3, 2, Gauge::noop());
         drop(gate.enter(ONE).expect("room"));
         assert!(gate.counts.lock().expect("not poisoned").each.is_empty());
     }

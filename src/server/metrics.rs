@@ -97,6 +97,7 @@ pub(crate) struct Metrics {
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
     pub(crate) sessions: Gauge,
+    pub(crate) requests: Gauge,
     pub(crate) sessions_opened: Counter,
     sessions_ended: Vec<Counter>,
     pub(crate) deliveries_first: Counter,
@@ -136,6 +137,7 @@ impl Metrics {
         let new = Registrar(&recorder);
         Self {
             sessions: new.gauge("perilune_sessions", "WebSocket sessions, registered or not"),
+            requests: new.gauge("perilune_requests", "HTTP requests with a credential that are being answered"),
             sessions_opened: new.counter("perilune_sessions_opened_total", "WebSockets accepted", None),
             sessions_ended: new.by("perilune_sessions_ended_total", "Sessions ended, by cause", "cause", &Ended::ALL),
             deliveries_first: new.counter(

@@ -43,11 +43,11 @@ pub(crate) struct State {
 impl State {
     /// Sets a server up. Must be called on the runtime that is to lease deliveries.
     pub(crate) fn new(config: ServerConfig, store: Arc<dyn Store>) -> Arc<Self> {
-        let limits = &config.limits;
+        let (limits, metrics) = (&config.limits, Metrics::new());
         Arc::new(Self {
-            metrics: Metrics::new(),
-            requests: Gate::new(limits.requests, limits.requests_per_credential),
-            sessions: Gate::new(limits.sessions, limits.sessions_per_credential),
+            requests: Gate::new(limits.requests, limits.requests_per_credential, metrics.requests.clone()),
+            sessions: Gate::new(limits.sessions, limits.sessions_per_credential, metrics.sessions.clone()),
+            metrics,
             lanes: Lanes::new(limits.sessions_per_subscription),
             phase: watch::Sender::new(Phase::Serving),
             runtime: Handle::current(),

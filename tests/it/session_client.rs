@@ -1,5 +1,8 @@
 //! A stranger's client: tokio-tungstenite, and frames written by hand.
 
+use std::collections::VecDeque;
+use std::panic::Location;
+
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -15,6 +18,8 @@ pub(crate) struct Client {
     pub(crate) socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     session_id: String,
     sent: u128,
+    /// Frames that came while an answer was awaited.
+    early: VecDeque<Value>,
 }
 
 /// How a server ended a connection.
@@ -46,7 +51,7 @@ impl Client {
             headers.insert("sec-websocket-protocol", offers.parse().expect("a header"));
         }
         let (socket, _) = timeout(PATIENCE, connect_async(request)).await.expect("an answer in time")?;
-        Ok(Self { socket, session_id: String::new(), sent: 0 })
+        Ok(Self { socket, session_id: String::new(), sent: 0, early: VecDeque::new() })
     }
 
     /// Dials and registers with the server's own credential.
@@ -97,10 +102,20 @@ impl Client {
         timeout(PATIENCE, self.socket.send(message)).await.expect("in time").expect("sent");
     }
 
-    /// Sends a frame and gives the next one.
-    pub(crate) async fn ask(&mut self, frame: &Value) -> Value {
-        self.send(frame).await;
-        self.frame().await
+    /// Sends a frame and gives its answer; deliveries that come before it are kept.
+    #[track_caller]
+    pub(crate) fn ask(&mut self, frame: &Value) -> impl Future<Output = Value> {
+        let (caller, message_id) = (Location::caller(), frame["message_id"].clone());
+        async move {
+            self.send(frame).await;
+            loop {
+                let answer = self.read(caller).await;
+                if answer["reply_to"] == message_id || answer["type"] == "error" {
+                    return answer;
+                }
+                self.early.push_back(answer);
+            }
+        }
     }
 
     /// Pings and gives the answer.
@@ -115,17 +130,36 @@ impl Client {
         self.ask(&ack).await
     }
 
+    /// Acknowledges a delivery, and where its lease has lapsed meanwhile, its newest generation.
+    pub(crate) async fn settle(&mut self, mut delivery: Value) {
+        loop {
+            let answer = self.ack(&delivery).await;
+            if answer["type"] == "acked" {
+                return;
+            }
+            assert_eq!(answer["code"], "PROOF_LOST", "{answer}");
+            delivery = self.delivery().await;
+        }
+    }
+
     /// The next frame of the contract.
     #[track_caller]
     pub(crate) fn frame(&mut self) -> impl Future<Output = Value> {
-        let caller = std::panic::Location::caller();
+        let caller = Location::caller();
         async move {
-            loop {
-                match timeout(PATIENCE, self.socket.next()).await {
-                    Ok(Some(Ok(Message::Text(text)))) => return serde_json::from_str(&text).expect("json"),
-                    Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
-                    other => panic!("no frame but {other:?} at {caller}"),
-                }
+            match self.early.pop_front() {
+                Some(frame) => frame,
+                None => self.read(caller).await,
+            }
+        }
+    }
+
+    async fn read(&mut self, caller: &Location<'_>) -> Value {
+        loop {
+            match timeout(PATIENCE, self.socket.next()).await {
+                Ok(Some(Ok(Message::Text(text)))) => return serde_json::from_str(&text).expect("json"),
+                Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
+                other => panic!("no frame but {other:?} at {caller}"),
             }
         }
     }
@@ -133,7 +167,7 @@ impl Client {
     /// The next delivery.
     #[track_caller]
     pub(crate) fn delivery(&mut self) -> impl Future<Output = Value> {
-        let caller = std::panic::Location::caller();
+        let caller = Location::caller();
         async move {
             let frame = self.frame().await;
             assert_eq!(frame["type"], "delivery", "{frame} at {caller}");

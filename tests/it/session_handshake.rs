@@ -1,7 +1,7 @@
 //! From the dial to `welcome`.
 
 use perilune::server::Limits;
-use perilune::server::store::Scope;
+use perilune::server::store::{PastCursors, Retention, Scope};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
@@ -93,27 +93,27 @@ async fn a_subscription_of_another_credential_is_not_found() {
 }
 
 #[actix_web::test]
-async fn a_history_gap_is_told_at_the_handshake() {
-    let server = TestServer::start_with(|config| {
-        config.retain_count(1).retain_past_cursors(perilune::server::store::PastCursors::Forget)
-    })
-    .await;
-    let id = server.subscribe(json!({})).await;
-    for task in 1..=3 {
+async fn a_history_gap_is_told_at_the_handshake_and_to_open_sessions_until_a_seek() {
+    let server = TestServer::start().await;
+    let id = server.subscribe(json!({"window": 1})).await;
+    server.report(1, "succeeded").await;
+    let mut held = Client::consume(&server, &id, 1).await;
+    held.delivery().await;
+    // The window is full, so these stay in the log, and the log forgets them.
+    for task in 2..=4 {
         server.report(task, "succeeded").await;
     }
-    let retention = perilune::server::store::Retention {
-        max_age: None,
-        max_events: Some(1),
-        past_cursors: perilune::server::store::PastCursors::Forget,
-    };
+    let retention = Retention { max_age: None, max_events: Some(1), past_cursors: PastCursors::Forget };
     server.store.retain(retention).await.expect("retained");
     let mut client = Client::dial(&server, &server.credential).await.expect("a websocket");
     assert_eq!(client.register(&id, 1).await["code"], "HISTORY_GAP");
     assert_eq!(client.end().await, End::Closed(1008, Vec::new()));
+    let ping = held.ping_frame();
+    held.send(&ping).await;
+    assert_eq!(held.end().await, closed_with(1008, "HISTORY_GAP"));
     server.post(&format!("/v1/subscriptions/{id}/seek"), json!({"to": "earliest"})).await.expect(200);
     let mut mended = Client::consume(&server, &id, 1).await;
-    assert_eq!(mended.delivery().await["event"]["task_id"], format!("{:032x}", 3));
+    assert_eq!(mended.delivery().await["event"]["task_id"], format!("{:032x}", 4));
 }
 
 #[actix_web::test]

@@ -85,7 +85,7 @@ struct Session {
 /// Runs a session to its end. The connection is over when it returns, or will be in a second.
 pub(crate) async fn run(parts: Parts) {
     let Parts { state, presented, pass, mut inlet, outbox, wire } = parts;
-    let _present = Present::new(Arc::clone(&state), pass);
+    state.metrics.sessions_opened.increment(1);
     let config = &state.config;
     let terms = Terms { heartbeat_interval_ms: config.heartbeat_ms, lease_ms: config.lease_ms };
     let mut session = Session {
@@ -103,7 +103,7 @@ pub(crate) async fn run(parts: Parts) {
     session.seat = None;
     state.metrics.ended(session.cause);
     tracing::debug!(cause = ?session.cause, "a session ended");
-    session.part(farewell, inlet).await;
+    session.part(farewell, inlet, pass).await;
 }
 
 impl Session {
@@ -216,7 +216,7 @@ impl Session {
     }
 
     /// Says goodbye and lets the connection go.
-    async fn part(self, farewell: Farewell, mut inlet: Inlet) {
+    async fn part(self, farewell: Farewell, mut inlet: Inlet, pass: Pass) {
         match farewell {
             Farewell::Close(code) => {
                 self.outbox.push(write::close(code));
@@ -227,30 +227,11 @@ impl Session {
             Farewell::None => {}
         }
         let Self { outbox, wire, .. } = self;
-        drop((outbox, inlet));
+        // The place is free again, however long the connection lingers.
+        drop((outbox, inlet, pass));
         tokio::time::sleep(CLOSE_WAIT).await;
         // Gone by now, unless the client reads nothing.
         wire.cut();
-    }
-}
-
-/// A session that is present: counted, and behind the gate.
-struct Present {
-    state: Arc<State>,
-    _pass: Pass,
-}
-
-impl Present {
-    fn new(state: Arc<State>, pass: Pass) -> Self {
-        state.metrics.sessions.increment(1);
-        state.metrics.sessions_opened.increment(1);
-        Self { state, _pass: pass }
-    }
-}
-
-impl Drop for Present {
-    fn drop(&mut self) {
-        self.state.metrics.sessions.decrement(1);
     }
 }
 
