@@ -10,8 +10,12 @@ use super::credential::CredentialArgs;
 use super::delivery::DeliveryArgs;
 use super::demo::DemoArgs;
 use super::doctor::DoctorArgs;
+use super::generate::GenerateArgs;
+use super::hold::HoldArgs;
 use super::logging::LogFormat;
+use super::operation::OperationArgs;
 use super::publish::PublishArgs;
+use super::retention::RetentionArgs;
 use super::serve::ServeArgs;
 use super::subscription::SubscriptionArgs;
 
@@ -51,6 +55,10 @@ pub(crate) enum CliCommand {
     Delivery(DeliveryArgs),
     Publish(Box<PublishArgs>),
     Consume(Box<ConsumeArgs>),
+    Operation(Box<OperationArgs>),
+    Hold(HoldArgs),
+    Retention(RetentionArgs),
+    Generate(GenerateArgs),
     Doctor(Box<DoctorArgs>),
     Completions(CompletionsArgs),
 }

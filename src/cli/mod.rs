@@ -10,6 +10,7 @@
 //! Nobody imports this module but the binary.
 
 mod api;
+mod application_database;
 mod args;
 mod completions;
 mod config;
@@ -20,19 +21,25 @@ mod credential_source;
 mod database;
 mod delivery;
 mod demo;
+mod demo_operation;
 mod discreet;
 mod doctor;
 mod duration;
 mod exit;
+mod generate;
+mod hold;
 mod logging;
+mod operation;
 mod output;
 mod progress;
 mod publish;
+mod retention;
 mod retry;
 mod serve;
 mod signals;
 mod start;
 mod subscription;
+mod wall_clock;
 
 use args::{Cli, CliCommand};
 use exit::{DONE, Outcome, USAGE};
@@ -83,6 +90,10 @@ async fn execute(command: CliCommand) -> Outcome {
         CliCommand::Serve(args) => serve::run(*args).await,
         CliCommand::Credential(args) => credential::run(args).await,
         CliCommand::Subscription(args) => subscription::run(args).await,
+        CliCommand::Operation(args) => operation::run(*args).await,
+        CliCommand::Hold(args) => hold::run(args).await,
+        CliCommand::Retention(args) => retention::run(args).await,
+        CliCommand::Generate(args) => generate::run(&args),
         CliCommand::Delivery(args) => delivery::run(args).await,
         CliCommand::Consume(args) => consume::run(*args).await,
         CliCommand::Publish(args) => publish::run(*args).await,
