@@ -90,7 +90,7 @@ fn agree(text: &str, depth: usize) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_reader_and_the_oracle_agree_on_json(text in json(), depth in 1..8_usize) {
