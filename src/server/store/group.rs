@@ -34,8 +34,8 @@ pub(super) trait Unit: Sized + Send + 'static {
     /// Begins a transaction.
     fn begin(&mut self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// A question begins: it gets a time of its own.
-    fn turn(&mut self);
+    /// A question begins: it gets a time of its own and, where the engine needs one, a place to go back to.
+    fn turn(&mut self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// A question ended. What a failed one wrote is undone; an error where the whole transaction is lost.
     fn settle(&mut self, failure: Option<&StoreError>) -> impl Future<Output = Result<(), StoreError>> + Send;
@@ -227,7 +227,11 @@ async fn group<U: Unit>(
     while answers.len() < GROUP_MAX && begun.elapsed() < GROUP_TIME_MAX {
         gather(messages, waiting, closing);
         let Some(question) = waiting.next() else { break };
-        unit.turn();
+        if let Err(error) = unit.turn().await {
+            question.refuse(error.clone());
+            lost = Some(error);
+            break;
+        }
         let answered = question.run(unit).await;
         let settled = unit.settle(answered.failure.as_ref()).await;
         wakes.append(unit.wakes());

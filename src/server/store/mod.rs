@@ -13,7 +13,9 @@
 //!   [`Deliveries::lease`].
 //! - Events leave the store as the text that was frozen when they were written; nobody parses them again.
 
+mod batch;
 mod bounds;
+mod choice;
 mod clock;
 mod credential;
 mod delivery;
@@ -23,6 +25,9 @@ mod frozen;
 mod group;
 mod memory;
 mod migrations;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod scan;
 mod sqlite;
 mod subscription;
 mod task;
@@ -46,6 +51,8 @@ pub use delivery::{
 };
 pub use error::{Cause, OpenError, Resource, StoreError};
 pub use memory::MemoryStore;
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresStore, SchemaName};
 pub use sqlite::SqliteStore;
 pub use subscription::{
     Figures, ListSubscriptions, NewSubscription, Start, Subscription, SubscriptionKey, SubscriptionRecord,
@@ -91,6 +98,11 @@ impl<T, K> Page<T, K> {
 pub async fn open(url: &DatabaseUrl, role: Role) -> Result<Arc<dyn Store>, OpenError> {
     match url {
         DatabaseUrl::Sqlite(url) => Ok(Arc::new(SqliteStore::open(url, role, Arc::new(HostClock::new())).await?)),
+        #[cfg(feature = "postgres")]
+        DatabaseUrl::Postgres(options) => {
+            let store = PostgresStore::open((**options).clone(), SchemaName::default(), role).await?;
+            Ok(Arc::new(store))
+        }
         _ => Err(OpenError::UnknownEngine),
     }
 }

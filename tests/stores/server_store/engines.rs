@@ -15,6 +15,16 @@ macro_rules! guarantees {
                 super::super::$module::$name(super::super::world::World::in_sqlite().await).await;
             })+)+
         }
+
+        #[cfg(feature = "postgres")]
+        mod postgres {
+            $($(#[tokio::test]
+            async fn $name() {
+                let Some((world, schema)) = super::super::postgres::world().await else { return };
+                super::super::$module::$name(world).await;
+                schema.drop().await;
+            })+)+
+        }
     };
 }
 

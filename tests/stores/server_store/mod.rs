@@ -6,6 +6,8 @@ mod credentials;
 mod engines;
 mod leases;
 mod log;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod proofs;
 mod retention;
 mod sqlite_crash;

@@ -10,7 +10,7 @@ pub(super) const SERVER: Component = Component {
         version: 1,
         name: "credentials, log, subscriptions, deliveries",
         sqlite: include_str!("sqlite/0001_server.sql"),
-        postgres: "",
+        postgres: include_str!("postgres/0001_server.sql"),
         // The server keeps its log in SQLite or PostgreSQL.
         mysql: "",
     }],

@@ -4,13 +4,12 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use perilune_proto::dispatch::Credits;
-use perilune_proto::lease::{Moment, is_blocked, window_room};
+use perilune_proto::lease::{Moment, window_room};
 use perilune_proto::scalar::{DeliveryId, EventId, Generation, SessionId};
 
-use super::super::bounds::{LEASE_BYTES_MAX, LEASES_MAX};
+use super::super::choice::{Candidate, Choice, Origin, supply};
 use super::super::{Lease, LeaseRequest, Leases, SecretHash, StoreError, Supply, fresh};
 use super::row::{Columns, micros, stored};
 use super::take::Reader;
@@ -68,16 +67,6 @@ struct Standing {
     next_ready: Option<Moment>,
 }
 
-/// A delivery that can be leased.
-struct Candidate {
-    delivery_id: DeliveryId,
-    sequence: u64,
-    event_id: EventId,
-    /// The leases it had before; none where it is new.
-    generation: u64,
-    bytes: usize,
-}
-
 pub(super) async fn lease(unit: &mut Unit, request: LeaseRequest) -> Result<Leases, StoreError> {
     let began = unit.began;
     let nothing = |supply| Leases { granted: Vec::new(), began, again_in: None, supply };
@@ -93,16 +82,14 @@ pub(super) async fn lease(unit: &mut Unit, request: LeaseRequest) -> Result<Leas
         lapse(unit, &mut standing).await?;
     }
     let mut credits = credits(unit, &mut standing, &request).await?;
-    let (candidates, cursor, more) = candidates(unit, &mut standing, credits.total()).await?;
-    let granted = grant(unit, &standing, &request, &mut credits, &candidates, cursor).await?;
+    let choice = choose(unit, &mut standing, credits.total()).await?;
+    let granted = grant(unit, &standing, &request, &mut credits, &choice).await?;
 
-    let credit_left = credits.total() > 0;
     let until = (!granted.is_empty()).then(|| now.plus(request.lease));
-    let ready = standing.next_ready.filter(|_| credit_left);
+    let ready = standing.next_ready.filter(|_| credits.total() > 0);
     let next = [until, standing.next_lapse, ready].into_iter().flatten().min();
-    let again_in = if more && credit_left { Some(Duration::ZERO) } else { next.map(|next| next.since(now)) };
-    let supply = if is_blocked(standing.window, standing.expired) { Supply::Blocked } else { Supply::Flowing };
-    Ok(Leases { granted, began, again_in, supply })
+    let again_in = choice.again_in(credits.total(), next, now);
+    Ok(Leases { granted, began, again_in, supply: supply(standing.window, standing.expired) })
 }
 
 async fn standing(unit: &mut Unit, request: &LeaseRequest) -> Result<Option<Standing>, StoreError> {
@@ -162,71 +149,25 @@ async fn credits(unit: &mut Unit, standing: &mut Standing, request: &LeaseReques
     Ok(Credits::new(free))
 }
 
-/// What can be leased within the bounds of one call, the cursor behind it, and whether there may be more.
-async fn candidates(
-    unit: &mut Unit,
-    standing: &mut Standing,
-    credit: u64,
-) -> Result<(Vec<Candidate>, u64, bool), StoreError> {
-    let cursor = standing.reader.cursor;
-    let limit = usize::try_from(credit).unwrap_or(usize::MAX).min(LEASES_MAX);
-    if limit == 0 {
-        return Ok((Vec::new(), cursor, false));
-    }
-    let mut bounded = Bounded { candidates: Vec::new(), bytes: 0, full: false };
-    if standing.next_ready.is_some_and(|ready| ready <= unit.times.now) {
-        standing.next_ready = ready(unit, standing.reader.number, limit, &mut bounded).await?;
+/// What can be leased within the bounds of one call.
+async fn choose(unit: &mut Unit, standing: &mut Standing, credit: u64) -> Result<Choice, StoreError> {
+    let mut choice = Choice::new(credit, standing.reader.cursor);
+    if choice.room() > 0 && standing.next_ready.is_some_and(|ready| ready <= unit.times.now) {
+        standing.next_ready = ready(unit, standing.reader.number, &mut choice).await?;
     }
     let room = usize::try_from(window_room(standing.window, standing.open)).unwrap_or(usize::MAX);
-    let wanted = room.min(limit.saturating_sub(bounded.candidates.len()));
-    if bounded.full || wanted == 0 || standing.reader.behind.is_empty() {
-        let more = bounded.full || bounded.candidates.len() >= LEASES_MAX;
-        return Ok((bounded.candidates, cursor, more));
+    let wanted = room.min(choice.room());
+    if wanted > 0 && !standing.reader.behind.is_empty() {
+        choice.extend(unit.take(&standing.reader, wanted).await?, room, wanted);
     }
-    let found = unit.take(&standing.reader, wanted).await?;
-    let mut cursor = found.cursor;
-    let mut last = standing.reader.cursor;
-    for new in found.taken {
-        let (delivery_id, sequence, event_id, bytes) = (new.delivery_id, new.sequence, new.event_id, new.bytes);
-        if !bounded.push(Candidate { delivery_id, sequence, event_id, generation: 0, bytes }) {
-            cursor = last;
-            break;
-        }
-        last = sequence;
-    }
-    // Where the window is what ended it, only a confirmation brings more.
-    let more = bounded.full || (found.more && wanted < room);
-    Ok((bounded.candidates, cursor, more))
-}
-
-/// Deliveries within the bytes of one call.
-struct Bounded {
-    candidates: Vec<Candidate>,
-    bytes: usize,
-    full: bool,
-}
-
-impl Bounded {
-    /// Adds one unless that is too much; the first goes whatever its size.
-    fn push(&mut self, candidate: Candidate) -> bool {
-        self.full |= !self.candidates.is_empty() && self.bytes + candidate.bytes > LEASE_BYTES_MAX;
-        if !self.full {
-            self.bytes += candidate.bytes;
-            self.candidates.push(candidate);
-        }
-        !self.full
-    }
+    Ok(choice)
 }
 
 /// Adds what is due; returns when the next is that isn't among them.
-async fn ready(
-    unit: &mut Unit,
-    number: i64,
-    limit: usize,
-    bounded: &mut Bounded,
-) -> Result<Option<Moment>, StoreError> {
+async fn ready(unit: &mut Unit, number: i64, choice: &mut Choice) -> Result<Option<Moment>, StoreError> {
     // One more than wanted tells when to come back.
-    let query = sqlx::query(READY).bind(number).bind(stored(u64::try_from(limit).unwrap_or(u64::MAX)) + 1);
+    let limit = stored(u64::try_from(choice.room()).unwrap_or(u64::MAX)) + 1;
+    let query = sqlx::query(READY).bind(number).bind(limit);
     for row in query.fetch_all(&mut unit.connection).await? {
         let row = Columns(&row);
         let due = row.moment(5)?;
@@ -236,8 +177,9 @@ async fn ready(
             event_id: EventId::from_bytes(row.id(2)?),
             generation: row.count(3)?,
             bytes: usize::try_from(row.count(4)?).unwrap_or(usize::MAX),
+            origin: Origin::Window,
         };
-        if due > unit.times.now || bounded.candidates.len() >= limit || !bounded.push(candidate) {
+        if due > unit.times.now || !choice.push(candidate) {
             return Ok(Some(due));
         }
     }
@@ -249,10 +191,10 @@ async fn grant(
     standing: &Standing,
     request: &LeaseRequest,
     credits: &mut Credits,
-    candidates: &[Candidate],
-    cursor: u64,
+    choice: &Choice,
 ) -> Result<Vec<Lease>, StoreError> {
-    if candidates.is_empty() && cursor == standing.reader.cursor {
+    let candidates = &choice.candidates;
+    if candidates.is_empty() && choice.cursor == standing.reader.cursor {
         return Ok(Vec::new());
     }
     let mut texts = texts(unit, candidates).await?;
@@ -262,7 +204,7 @@ async fn grant(
         let session = credits.spend().and_then(|place| request.sessions.get(place));
         let session = session.ok_or(StoreError::Damaged("more deliveries than credit"))?;
         let secret = fresh::secret();
-        let list = if candidate.generation == 0 && candidate.is_new(standing) { &mut new } else { &mut again };
+        let list = if candidate.origin == Origin::Log { &mut new } else { &mut again };
         list.push(candidate, session.session_id, SecretHash::of(secret.expose_bytes()));
         granted.push(Lease {
             session_id: session.session_id,
@@ -275,15 +217,8 @@ async fn grant(
     }
     let until = micros(unit.times.now.plus(request.lease));
     let text = sqlx::query(GRANT).bind(standing.reader.number).bind(again.text).bind(new.text).bind(until);
-    unit.write(text.bind(standing.budget).bind(stored(cursor)).bind(new.count)).await?;
+    unit.write(text.bind(standing.budget).bind(stored(choice.cursor)).bind(new.count)).await?;
     Ok(granted)
-}
-
-impl Candidate {
-    /// Whether it comes off the log now: it lies behind the cursor that there was.
-    fn is_new(&self, standing: &Standing) -> bool {
-        self.sequence > standing.reader.cursor
-    }
 }
 
 async fn texts(unit: &mut Unit, candidates: &[Candidate]) -> Result<HashMap<u64, Box<str>>, StoreError> {

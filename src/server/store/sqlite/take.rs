@@ -3,6 +3,7 @@
 use perilune_proto::scalar::{DeliveryId, EventId};
 
 use super::super::bounds::SCAN_MAX;
+use super::super::scan::{Found, Look, Taken};
 use super::super::{StoreError, fresh};
 use super::row::{Columns, stored};
 use super::writer::Unit;
@@ -22,27 +23,6 @@ pub(super) struct Reader {
     pub(super) head: u64,
 }
 
-/// An event that becomes a delivery.
-#[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) delivery_id: DeliveryId,
-    pub(super) sequence: u64,
-    pub(super) event_id: EventId,
-    /// Length of its text.
-    pub(super) bytes: usize,
-}
-
-/// What a look at the log found.
-#[derive(Debug)]
-pub(super) struct Found {
-    /// In the log's order, at most as many as were wanted.
-    pub(super) taken: Vec<Taken>,
-    /// Every event up to here was taken or passed over.
-    pub(super) cursor: u64,
-    /// Whether there may be more behind the cursor.
-    pub(super) more: bool,
-}
-
 // What is looked at ends here, where it doesn't end with the queue.
 const END: &str = "SELECT max(sequence), count(*) FROM (
         SELECT sequence FROM event WHERE queue_id = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3)";
@@ -57,32 +37,14 @@ const WANTED: &str = "SELECT sequence, event_id, octet_length(body) FROM event
 impl Unit {
     /// Looks for up to `wanted` events behind the reader's cursor. It writes nothing.
     pub(super) async fn take(&mut self, reader: &Reader, wanted: usize) -> Result<Found, StoreError> {
-        let mut found = Vec::new();
-        // Queues were looked at up to different places; what counts is the nearest of them.
-        let mut horizon = u64::MAX;
+        let mut looks = Vec::with_capacity(reader.behind.len());
         for queue in &reader.behind {
-            let (events, end) = self.look(reader, *queue, wanted).await?;
-            horizon = horizon.min(end.unwrap_or(u64::MAX));
-            found.extend(events);
+            looks.push(self.look(reader, *queue, wanted).await?);
         }
-        found.retain(|event| event.sequence <= horizon);
-        found.sort_by_key(|event| event.sequence);
-        let cut = found.len() > wanted;
-        found.truncate(wanted);
-        let cursor = match found.last() {
-            Some(last) if cut => last.sequence,
-            _ => horizon.min(reader.head).max(reader.cursor),
-        };
-        Ok(Found { taken: found, cursor, more: cut || horizon < reader.head })
+        Ok(Found::of(looks, wanted, reader.cursor, reader.head))
     }
 
-    /// The wanted events of one queue, and where looking stopped before its end.
-    async fn look(
-        &mut self,
-        reader: &Reader,
-        queue: i64,
-        wanted: usize,
-    ) -> Result<(Vec<Taken>, Option<u64>), StoreError> {
+    async fn look(&mut self, reader: &Reader, queue: i64, wanted: usize) -> Result<Look, StoreError> {
         let filtered = reader.statuses != 0 || !reader.operations.is_empty();
         let limit = stored(u64::try_from(wanted).unwrap_or(u64::MAX));
         let after = stored(reader.cursor);
@@ -106,8 +68,6 @@ impl Unit {
                 bytes: usize::try_from(row.count(2)?).unwrap_or(usize::MAX),
             });
         }
-        let scanned = scanned.and_then(|end| u64::try_from(end).ok());
-        let end = events.last().filter(|_| events.len() >= wanted).map(|last| last.sequence).or(scanned);
-        Ok((events, end))
+        Ok(Look::new(events, wanted, scanned.and_then(|end| u64::try_from(end).ok())))
     }
 }

@@ -7,16 +7,11 @@ use perilune_proto::task::{Refusal, TaskStanding, admit};
 
 use super::super::frozen::{Place, freeze, snapshot_of};
 use super::super::{
-    Answer, IdempotencyKey, Report, StoreError, TaskLog, TaskRecord, Verdict, Wake, WrittenEvent, fresh,
+    Answer, IdempotencyKey, Report, StoreError, TaskLog, TaskRecord, Verdict, Wake, WrittenEvent, batch, fresh,
 };
 use super::SqliteStore;
 use super::row::{Columns, code, micros, stored};
 use super::writer::Unit;
-
-/// Reports of one question: a batch is cut, so that others get their turn.
-const REPORTS_MAX: usize = 64;
-/// Bytes of payloads and results of one question; one report goes whatever its size.
-const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 const KNOWN: &str = "SELECT k.body_sha256, k.kept_since, k.sequence, k.event_id, k.task_version,
         coalesce(k.body, e.body), t.status, t.version, t.created_at, q.name
@@ -63,15 +58,7 @@ impl TaskLog for SqliteStore {
     fn report_batch(&self, reports: Vec<Report>) -> Answer<'_, Vec<Verdict>> {
         Box::pin(async move {
             let mut verdicts = Vec::with_capacity(reports.len());
-            let mut reports = reports.into_iter().peekable();
-            while reports.peek().is_some() {
-                let mut part = Vec::new();
-                let mut bytes = 0;
-                while part.len() < REPORTS_MAX && bytes < REPORT_BYTES_MAX {
-                    let Some(report) = reports.next() else { break };
-                    bytes += report.payload.as_str().len() + report.result.as_str().len();
-                    part.push(report);
-                }
+            for part in batch::parts(reports) {
                 verdicts.extend(self.write(move |unit| Box::pin(write_all(unit, part))).await?);
             }
             Ok(verdicts)

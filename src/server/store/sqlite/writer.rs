@@ -134,9 +134,10 @@ impl group::Unit for Unit {
         execute(&mut self.connection, "BEGIN IMMEDIATE").await
     }
 
-    fn turn(&mut self) {
+    async fn turn(&mut self) -> Result<(), StoreError> {
         self.began = Instant::now();
         self.times = Times::of(&*self.clock);
+        Ok(())
     }
 
     async fn settle(&mut self, failure: Option<&StoreError>) -> Result<(), StoreError> {

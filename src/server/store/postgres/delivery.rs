@@ -1,0 +1,172 @@
+//! Sessions and deliveries in PostgreSQL.
+
+use perilune_proto::lease::Moment;
+use perilune_proto::scalar::{DeliveryId, EventId, Generation, Sequence};
+use sqlx::PgPool;
+
+use super::super::frozen::timestamp;
+use super::super::{
+    AddBudget, Answer, Confirmation, Confirmed, Deliveries, DeliveryRecord, DeliveryState, LeaseRequest, Leases,
+    ListDeliveries, Page, Resource, Scope, SessionRequest, Standing, StoreError, SubscriptionKey, Wake,
+};
+use super::PostgresStore;
+use super::confirm::{EXPIRED, confirm};
+use super::credential::principal;
+use super::lanes::Unit;
+use super::lease::lease;
+use super::record::{select_record, settings};
+use super::row::{Columns, micros};
+use super::subscription::lock;
+
+const SETTINGS: &str = select_record!("WHERE s.subscription_id = $1 AND s.credential_id = $2");
+const GAP: &str = "SELECT EXISTS (SELECT 1
+    FROM subscription s JOIN subscription_queue sq USING (subscription_no) JOIN queue q USING (queue_id)
+    WHERE s.subscription_id = $1 AND q.forgotten_head > greatest(s.cursor, sq.origin))";
+
+/// Open deliveries with the state that each is in, swept or not.
+macro_rules! select_deliveries {
+    ($which:literal, $rest:literal) => {
+        concat!(
+            "SELECT * FROM (
+                SELECT d.delivery_id, d.event_id, d.sequence, d.generation, d.budget, d.due_at,
+                    CASE WHEN d.state = 1 AND d.due_at <= now.us
+                        THEN CASE WHEN d.generation < d.budget THEN 0 ELSE 2 END
+                        ELSE d.state END AS state
+                FROM delivery d, (SELECT clock_us() AS us OFFSET 0) now
+                WHERE d.state < 3 AND ",
+            $which,
+            ") open ",
+            $rest
+        )
+    };
+}
+const LIST: &str = select_deliveries!(
+    "d.subscription_no =
+        (SELECT s.subscription_no FROM subscription s WHERE s.subscription_id = $1 AND s.credential_id = $2)
+        AND d.delivery_id > $3",
+    "WHERE ($4 >> open.state) & 1 = 1 ORDER BY open.delivery_id LIMIT $5"
+);
+const ONE: &str = select_deliveries!("d.subscription_no = $1 AND d.delivery_id = $2", "");
+const KNOWN: &str = "SELECT 1 FROM subscription WHERE subscription_id = $1 AND credential_id = $2";
+const NOW: &str = "SELECT clock_us()";
+const ADD_ONE: &str = "WITH given AS (
+        UPDATE delivery SET state = 0, due_at = $2, budget = generation + $3 WHERE delivery_id = $1)
+    UPDATE subscription SET expired = expired - 1 WHERE subscription_no = $4";
+const ADD_ALL: &str = "UPDATE delivery SET state = 0, due_at = $2, budget = generation + $3
+    WHERE subscription_no = $1 AND state = 2";
+const NONE_EXPIRED: &str = "UPDATE subscription SET expired = 0 WHERE subscription_no = $1";
+
+impl Deliveries for PostgresStore {
+    fn standing(&self, request: SessionRequest) -> Answer<'_, Standing> {
+        self.read(move |pool| async move {
+            let mut connection = pool.acquire().await?;
+            let Some(principal) = principal(&mut connection, request.presented).await? else {
+                return Ok(Standing::Unauthenticated);
+            };
+            if !principal.scopes.contains(Scope::Consume) {
+                return Ok(Standing::PermissionDenied);
+            }
+            let id = request.subscription_id.as_bytes().to_vec();
+            let found = sqlx::query(SETTINGS).bind(id.clone()).bind(principal.credential_id.to_bytes().to_vec());
+            let Some(row) = found.fetch_optional(&mut *connection).await? else { return Ok(Standing::NotFound) };
+            let (gap,): (bool,) = sqlx::query_as(GAP).bind(id).fetch_one(&mut *connection).await?;
+            Ok(if gap { Standing::HistoryGap } else { Standing::Active(Box::new(settings(Columns(&row))?)) })
+        })
+    }
+
+    fn lease(&self, request: LeaseRequest) -> Answer<'_, Leases> {
+        self.write(request.subscription_id, move |unit| Box::pin(lease(unit, request)))
+    }
+
+    fn confirm(&self, confirmation: Confirmation) -> Answer<'_, Confirmed> {
+        self.write(confirmation.session.subscription_id, move |unit| Box::pin(confirm(unit, confirmation)))
+    }
+
+    fn deliveries(&self, list: ListDeliveries) -> Answer<'_, Page<DeliveryRecord, DeliveryId>> {
+        self.read(move |pool| page(pool, list))
+    }
+
+    fn add_budget(&self, add: AddBudget) -> Answer<'_, DeliveryRecord> {
+        self.write(add.key.subscription_id, move |unit| Box::pin(add_one(unit, add)))
+    }
+
+    fn add_budget_to_expired(&self, key: SubscriptionKey, add: u32) -> Answer<'_, u64> {
+        self.write(key.subscription_id, move |unit| Box::pin(add_all(unit, key, add)))
+    }
+}
+
+async fn page(pool: PgPool, list: ListDeliveries) -> Result<Page<DeliveryRecord, DeliveryId>, StoreError> {
+    let subscription = list.key.subscription_id.as_bytes().to_vec();
+    let credential = list.key.credential_id.to_bytes().to_vec();
+    let known = sqlx::query(KNOWN).bind(subscription.clone()).bind(credential.clone());
+    known.fetch_optional(&pool).await?.ok_or(StoreError::NotFound(Resource::Subscription))?;
+    let states = list.states.iter().fold(0_i64, |bits, state| bits | 1 << code(*state));
+    let rows = sqlx::query(LIST)
+        .bind(subscription)
+        .bind(credential)
+        .bind(list.after.map_or_else(Vec::new, |id| id.as_bytes().to_vec()))
+        .bind(if states == 0 { i64::MAX } else { states })
+        .bind(i64::from(list.limit) + 1)
+        .fetch_all(&pool)
+        .await?;
+    let items = rows.iter().map(|row| record(Columns(row))).collect::<Result<Vec<_>, _>>()?;
+    Ok(Page::cut(items, list.limit, |record| record.delivery_id))
+}
+
+async fn add_one(unit: &mut Unit, add: AddBudget) -> Result<DeliveryRecord, StoreError> {
+    let number = lock(unit, add.key).await?;
+    let now = now(unit).await?;
+    unit.lapse(number, now).await?;
+    if one(unit, number, add.delivery_id).await?.state != DeliveryState::Expired {
+        return Err(StoreError::NotExpired);
+    }
+    let write = sqlx::query(ADD_ONE).bind(add.delivery_id.as_bytes().to_vec()).bind(micros(now));
+    write.bind(i64::from(add.add)).bind(number).execute(&mut unit.connection).await?;
+    unit.wakes.insert(Wake::Subscription(add.key.subscription_id));
+    one(unit, number, add.delivery_id).await
+}
+
+async fn add_all(unit: &mut Unit, key: SubscriptionKey, add: u32) -> Result<u64, StoreError> {
+    let number = lock(unit, key).await?;
+    let now = now(unit).await?;
+    unit.lapse(number, now).await?;
+    let all = sqlx::query(ADD_ALL).bind(number).bind(micros(now)).bind(i64::from(add));
+    let given = all.execute(&mut unit.connection).await?.rows_affected();
+    sqlx::query(NONE_EXPIRED).bind(number).execute(&mut unit.connection).await?;
+    unit.wakes.insert(Wake::Subscription(key.subscription_id));
+    Ok(given)
+}
+
+/// The database's time, now that its locks are had.
+pub(super) async fn now(unit: &mut Unit) -> Result<Moment, StoreError> {
+    let row = sqlx::query(NOW).fetch_one(&mut unit.connection).await?;
+    Columns(&row).moment(0)
+}
+
+async fn one(unit: &mut Unit, number: i64, delivery_id: DeliveryId) -> Result<DeliveryRecord, StoreError> {
+    let query = sqlx::query(ONE).bind(number).bind(delivery_id.as_bytes().to_vec());
+    let row = query.fetch_optional(&mut unit.connection).await?;
+    record(Columns(&row.ok_or(StoreError::NotFound(Resource::Delivery))?))
+}
+
+const fn code(state: DeliveryState) -> i32 {
+    match state {
+        DeliveryState::Ready => 0,
+        DeliveryState::Leased => 1,
+        DeliveryState::Expired => EXPIRED,
+    }
+}
+
+fn record(row: Columns<'_>) -> Result<DeliveryRecord, StoreError> {
+    let place = row.code(6)?;
+    let state = DeliveryState::ALL.into_iter().find(|state| code(*state) == place);
+    Ok(DeliveryRecord {
+        delivery_id: DeliveryId::from_bytes(row.id(0)?),
+        event_id: EventId::from_bytes(row.id(1)?),
+        sequence: Sequence(row.count(2)?),
+        state: state.ok_or(StoreError::Damaged("a delivery's state is none"))?,
+        generation: Generation(row.count(3)?),
+        budget: row.count(4)?,
+        due_at: timestamp(row.moment(5)?),
+    })
+}

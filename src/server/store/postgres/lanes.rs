@@ -1,0 +1,195 @@
+//! The connections that write, each with a queue of questions that share its commits.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::future::BoxFuture;
+use perilune_proto::rng::Rng;
+use perilune_proto::scalar::{Name, SubscriptionId};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _, PgConnection, PgPool};
+use tokio::task::JoinHandle;
+
+use super::super::group::{self, Lane};
+use super::super::{StoreError, Wake, fresh};
+use super::news::News;
+use crate::sql::engine::Engine as _;
+use crate::sql::{SqlError, SqlErrorKind};
+
+/// Lanes of subscriptions. A subscription has one of them, so its questions share commits and never wait for each
+/// other's row lock within a server.
+const SUBSCRIPTION_LANES: usize = 4;
+
+/// The ways to the connections that write.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    append: Lane<Unit>,
+    subscriptions: Vec<Lane<Unit>>,
+}
+
+/// What a question works with.
+#[derive(Debug)]
+pub(super) struct Unit {
+    pub(super) connection: PgConnection,
+    /// This host's monotonic clock, read before the database's.
+    pub(super) began: Instant,
+    /// The log's newest sequence, known while this transaction has the log's lock.
+    pub(super) head: Option<u64>,
+    /// Queues by their names; a queue keeps its number for good.
+    pub(super) queues: HashMap<Name, i64>,
+    /// What this question lets others know, once it is committed.
+    pub(super) wakes: BTreeSet<Wake>,
+    pub(super) rng: Rng,
+    news: Arc<News>,
+    options: PgConnectOptions,
+    /// Questions of this transaction so far. The first needs no savepoint: if it fails, all of the transaction goes.
+    questions: usize,
+}
+
+impl Lanes {
+    /// Opens the connections and starts a task for each.
+    pub(super) async fn start(pool: &PgPool, news: &Arc<News>) -> Result<(Self, Vec<JoinHandle<()>>), sqlx::Error> {
+        let mut ended = Vec::new();
+        let mut lanes = Vec::new();
+        for _ in 0..=SUBSCRIPTION_LANES {
+            let unit = Unit::connect(pool, news).await?;
+            let (lane, questions) = group::lane();
+            ended.push(tokio::spawn(group::serve(questions, unit)));
+            lanes.push(lane);
+        }
+        let append = lanes.remove(0);
+        Ok((Self { append, subscriptions: lanes }, ended))
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.append.is_closed()
+    }
+
+    /// Asks the lane that appends.
+    pub(super) async fn append<T, F>(&self, question: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'u> FnOnce(&'u mut Unit) -> BoxFuture<'u, Result<T, StoreError>> + Send + 'static,
+    {
+        self.append.ask(0, question).await
+    }
+
+    /// Asks a subscription's lane. Questions of one transaction go by the ids of their subscriptions.
+    pub(super) async fn of<T, F>(&self, subscription_id: SubscriptionId, question: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'u> FnOnce(&'u mut Unit) -> BoxFuture<'u, Result<T, StoreError>> + Send + 'static,
+    {
+        let place = usize::from(subscription_id.as_bytes()[15]) % self.subscriptions.len().max(1);
+        let lane = self.subscriptions.get(place).ok_or(StoreError::Closed)?;
+        lane.ask(u128::from_be_bytes(*subscription_id.as_bytes()), question).await
+    }
+
+    /// Answers what was asked before and lets go of the connections.
+    pub(super) async fn close(&self) -> Result<(), StoreError> {
+        self.append.close().await?;
+        for lane in &self.subscriptions {
+            lane.close().await?;
+        }
+        Ok(())
+    }
+}
+
+impl Unit {
+    async fn connect(pool: &PgPool, news: &Arc<News>) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            connection: pool.acquire().await?.detach(),
+            began: Instant::now(),
+            head: None,
+            queues: HashMap::new(),
+            wakes: BTreeSet::new(),
+            rng: Rng::new(fresh::seed()),
+            news: Arc::clone(news),
+            options: (*pool.connect_options()).clone(),
+            questions: 0,
+        })
+    }
+
+    /// Forgets what a rollback made untrue.
+    fn forget(&mut self) {
+        self.wakes.clear();
+        self.queues.clear();
+        self.head = None;
+    }
+}
+
+impl group::Unit for Unit {
+    async fn begin(&mut self) -> Result<(), StoreError> {
+        (self.head, self.questions) = (None, 0);
+        let begun = sqlx::raw_sql(sqlx::Postgres::BEGIN_WRITE).execute(&mut self.connection).await;
+        let Err(error) = begun.map_err(SqlError::from) else { return Ok(()) };
+        if error.kind() != SqlErrorKind::Unavailable {
+            return Err(error.into());
+        }
+        // The database went away since the last question; it may be back.
+        self.connection = self.options.connect().await?;
+        execute(&mut self.connection, sqlx::Postgres::BEGIN_WRITE).await
+    }
+
+    async fn turn(&mut self) -> Result<(), StoreError> {
+        self.questions += 1;
+        let marked = match self.questions {
+            1 => Ok(()),
+            2 => execute(&mut self.connection, "SAVEPOINT question").await,
+            _ => execute(&mut self.connection, "RELEASE SAVEPOINT question; SAVEPOINT question").await,
+        };
+        self.began = Instant::now();
+        marked
+    }
+
+    async fn settle(&mut self, failure: Option<&StoreError>) -> Result<(), StoreError> {
+        let Some(failure) = failure else { return Ok(()) };
+        self.forget();
+        let undo = match self.questions {
+            0 | 1 => {
+                self.questions = 0;
+                "ROLLBACK; BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+            }
+            _ => "ROLLBACK TO SAVEPOINT question",
+        };
+        execute(&mut self.connection, undo).await.map_err(|_| failure.clone())
+    }
+
+    async fn commit(&mut self) -> Result<(), StoreError> {
+        let committed = sqlx::raw_sql("COMMIT").execute(&mut self.connection).await;
+        self.head = None;
+        committed.map(|_| ()).map_err(|error| SqlError::at_commit(error).into())
+    }
+
+    async fn abandon(&mut self) {
+        self.forget();
+        if execute(&mut self.connection, "ROLLBACK").await.is_ok() {
+            return;
+        }
+        match self.options.connect().await {
+            Ok(connection) => self.connection = connection,
+            // `begin` tries again.
+            Err(error) => tracing::warn!(error = %SqlError::from(error), "the database can't be reached"),
+        }
+    }
+
+    fn wakes(&mut self) -> &mut BTreeSet<Wake> {
+        &mut self.wakes
+    }
+
+    fn tell(&mut self, wakes: BTreeSet<Wake>) {
+        self.news.tell(wakes);
+    }
+
+    async fn close(self) {
+        if let Err(error) = self.connection.close().await {
+            tracing::debug!(error = %SqlError::from(error), "a connection was not closed cleanly");
+        }
+    }
+}
+
+async fn execute(connection: &mut PgConnection, statement: &'static str) -> Result<(), StoreError> {
+    sqlx::raw_sql(statement).execute(connection).await?;
+    Ok(())
+}
