@@ -27,8 +27,12 @@ impl Platform {
 
     /// Starts the server anew, on another port.
     pub(crate) fn serve(&mut self) {
-        let mut command =
-            perilune(["serve", "--listen", "127.0.0.1:0", "--lease-ms", "1000", "--heartbeat-ms", "1000"]);
+        self.serve_at("127.0.0.1:0");
+    }
+
+    /// Starts the server anew at an address.
+    pub(crate) fn serve_at(&mut self, address: &str) {
+        let mut command = perilune(["serve", "--listen", address, "--lease-ms", "1000", "--heartbeat-ms", "1000"]);
         let server = Running::start(command.args(["--database", &self.database()]));
         let line = server.line();
         self.url = line.split_whitespace().find(|word| word.starts_with("http://")).expect("a URL").to_owned();

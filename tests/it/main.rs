@@ -3,9 +3,12 @@
 mod cli_config;
 mod cli_consume;
 mod cli_consume_usage;
+mod cli_demo;
 mod cli_forward;
 mod cli_platform;
 mod cli_process;
+mod cli_publish;
+mod cli_serve;
 mod cli_usage;
 mod http_auth;
 mod http_batch;

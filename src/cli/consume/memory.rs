@@ -3,7 +3,7 @@
 //! Looked up before the sink, recorded after it. The sink's own effects are outside that database, so a crash
 //! between the two hands the event to the sink again.
 
-use perilune_actors::EventContext;
+use perilune_actors::{EventContext, Receipt};
 use perilune_proto::ResultEvent;
 use perilune_proto::scalar::Name;
 
@@ -72,6 +72,11 @@ impl Memory {
             Err(error) if error.kind() == ApplyErrorKind::Handler => Ok(false),
             Err(error) => Err(SinkError::Memory(error.to_string())),
         }
+    }
+
+    /// Notes that events were acknowledged, so that their rows may be pruned one day.
+    pub(crate) async fn settle(self, receipts: Vec<Receipt>) {
+        on_inbox!(&self, inbox => inbox.on_settled()(receipts).await);
     }
 
     /// Records that the event was handled.

@@ -1,5 +1,7 @@
 //! A consumer from its start to its end.
 
+use std::time::Duration;
+
 use perilune_actors::{ConfigError, Consumer, ConsumerHandle, Notice, RunError, RunErrorKind};
 use perilune_proto::consumer::CauseCode;
 use tokio::sync::mpsc;
@@ -14,6 +16,9 @@ use crate::cli::exit::{Failure, Left, Outcome};
 use crate::cli::output::plain;
 use crate::cli::signals::{self, StopSignal};
 
+/// How often failed dials are looked at. No notice tells of them.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
 pub(crate) async fn run(args: ConsumeArgs) -> Outcome {
     let groups = Groups::default();
     let plan = plan(&args, &groups)?;
@@ -26,6 +31,7 @@ pub(crate) async fn run(args: ConsumeArgs) -> Outcome {
     };
     let (fatal, fatal_news) = mpsc::channel(1);
     let turnstile = Turnstile::new(args.max_events);
+    let settled = memory.clone();
     let shared = Shared { plan, memory, turnstile: turnstile.clone(), fatal };
     let mut builder = Consumer::builder(client, args.subscription)
         .capacity(capacity(&args))
@@ -33,6 +39,9 @@ pub(crate) async fn run(args: ConsumeArgs) -> Outcome {
         .reconnect_min_delay(args.reconnect_min_delay)
         .reconnect_max_delay(args.reconnect_max_delay)
         .handler_factory(move || Worker::new(shared.clone()));
+    if let Some(memory) = settled {
+        builder = builder.on_settled(move |receipts| memory.clone().settle(receipts));
+    }
     if let Some(events) = args.max_events {
         builder = builder.max_events(events);
     }
@@ -81,8 +90,18 @@ async fn watch(
 ) -> Option<String> {
     let mut news = handle.notices();
     let (mut stopping, mut fatal) = (false, None);
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    let mut worth_telling = 1;
     loop {
         tokio::select! {
+            _ = looks.tick() => {
+                let failed = handle.stats().dials_failed;
+                if failed >= worth_telling {
+                    tracing::warn!("{failed} dials failed; trying on (perilune doctor says more)");
+                    // Ever more seldom: a platform may be away for a night.
+                    worth_telling = failed * 2;
+                }
+            }
             notice = news.next() => match notice {
                 Some(notice) => {
                     if matches!(notice, Notice::ProofLost { .. }) {
