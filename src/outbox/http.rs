@@ -111,9 +111,14 @@ impl Sender for HttpSender {
             awc::error::SendRequestError::Timeout => SendFailure::retry("TIMEOUT"),
             _ => SendFailure::retry("UNREACHABLE"),
         })?;
-        let wait = answer.headers().get(header::RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.parse().ok());
-        judge(answer.status(), wait.map(Duration::from_secs))
+        judge_answer(answer.status(), answer.headers())
     }
+}
+
+/// What an HTTP answer says about a message: it was taken, it may be taken later, or never.
+pub(crate) fn judge_answer(status: StatusCode, headers: &header::HeaderMap) -> Result<(), SendFailure> {
+    let wait = headers.get(header::RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.parse().ok());
+    judge(status, wait.map(Duration::from_secs))
 }
 
 fn judge(status: StatusCode, wait: Option<Duration>) -> Result<(), SendFailure> {

@@ -63,6 +63,8 @@ mod sqlite;
 mod store;
 
 pub use dead::{DeadLetter, PAGE_MAX};
+#[cfg(feature = "outcome")]
+pub(crate) use http::judge_answer;
 pub use http::{HttpSender, HttpSenderError};
 pub use message::{BODY_BYTES_MAX, Message, MessageError, OrderKey, Outgoing};
 pub use relay::{Relay, RelayConfigError, RelayHandle, RelayOptions};

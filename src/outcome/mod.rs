@@ -5,6 +5,7 @@
 mod accept;
 mod apply;
 mod authorise;
+mod dispatch;
 mod error;
 mod handler;
 mod inline;
@@ -24,6 +25,7 @@ pub use apply::AppliedEvent;
 pub use authorise::{
     AuthoriseBy, Authoriser, AuthoriserError, Caller, Deciding, Decision, DenyAll, QueryPurpose, Subject,
 };
+pub use dispatch::{DISPATCH_TOPIC, DispatchError, NoOtherTopics, PlatformSender};
 pub use error::OutcomeStoreError;
 pub use operation::{EmptyOutcome, EphemeralOutcome, Operation, OperationId, Outcome};
 pub use operations::{Operations, OperationsBuilder, Origin};

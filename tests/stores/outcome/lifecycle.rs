@@ -1,5 +1,6 @@
 //! Which event changes what, and what is written with it.
 
+use perilune::outbox::{Outbox, OutboxStore};
 use perilune::outcome::lifecycle::OperationState;
 use perilune::outcome::{AppliedEvent, EphemeralOutcome, OperationId, Origin, OutcomeEngine, OutcomeStoreError};
 use perilune_proto::Status;
@@ -16,6 +17,7 @@ on_every_engine! {
     a_result_of_another_type_leaves_nothing_behind,
     an_operation_keeps_its_type,
     an_accepted_operation_waits_for_its_events,
+    an_accepted_operation_is_dispatched_with_its_transaction,
     inline_and_ephemeral_operations_keep_no_outcome,
     a_text_that_does_not_fit_is_refused,
 }
@@ -145,6 +147,36 @@ async fn an_accepted_operation_waits_for_its_events<DB: TestEngine + OutcomeEngi
     assert_eq!(applied, AppliedEvent::Changed(OperationState::Running));
     let own = "SELECT COUNT(*) FROM {p}operations WHERE tenant = 'acme' AND actor = 'ann'";
     assert_eq!(site.number(own).await, 1, "an event never changes whose it is");
+    site.close().await;
+}
+
+async fn an_accepted_operation_is_dispatched_with_its_transaction<DB>(site: Site<DB>)
+where
+    DB: TestEngine + OutcomeEngine + OutboxStore,
+{
+    let operations = operations(&site).await;
+    let outbox = Outbox::<DB>::with_prefix(&site.prefix);
+    outbox.migrate(&site.pool).await.expect("migrated");
+    let (queue, input) = ("reports".parse().expect("a name"), "the quarter".to_owned());
+    let mut transaction = site.pool.begin_with(DB::BEGIN_WRITE).await.expect("begun");
+    let on = &mut *transaction;
+    let accepted =
+        operations.accept_and_dispatch::<GenerateReport>(on, &outbox, &queue, &input, Origin::default()).await;
+    transaction.rollback().await.expect("rolled back");
+    accepted.expect("accepted");
+    for table in ["operations", "operation_inputs", "outbox"] {
+        assert_eq!(site.number(&format!("SELECT COUNT(*) FROM {{p}}{table}")).await, 0, "{table}");
+    }
+    let mut transaction = site.pool.begin_with(DB::BEGIN_WRITE).await.expect("begun");
+    let on = &mut *transaction;
+    operations
+        .accept_and_dispatch::<GenerateReport>(on, &outbox, &queue, &input, Origin::default())
+        .await
+        .expect("accepted");
+    transaction.commit().await.expect("committed");
+    for table in ["operations", "operation_inputs", "outbox"] {
+        assert_eq!(site.number(&format!("SELECT COUNT(*) FROM {{p}}{table}")).await, 1, "{table}");
+    }
     site.close().await;
 }
 
