@@ -48,7 +48,7 @@ pub fn redelivery(lapse: Moment, generation: Generation, backoff: &Backoff, rng:
 }
 
 /// Where a delivery stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// It may be leased from `from` on.
     Ready {
@@ -109,7 +109,7 @@ pub enum Lapsed {
 pub struct NotExpired;
 
 /// One event's journey to one subscription.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Delivery {
     generation: Generation,
     budget: u64,

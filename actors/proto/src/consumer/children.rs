@@ -13,7 +13,7 @@ use super::report::EndReason;
 use super::{Consumer, limits};
 
 /// When children were lost of late.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Losses(VecDeque<Instant>);
 
 /// What a loss leads to.

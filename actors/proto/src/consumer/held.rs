@@ -29,7 +29,7 @@ use crate::proof::EventProof;
 use crate::scalar::{EventId, Generation};
 
 /// A delivery whose lease has become a local deadline.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Lease {
     pub(super) proof: EventProof,
     pub(super) event: Arc<ResultEvent>,
@@ -54,14 +54,14 @@ enum Lapse {
     Told,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum State {
     Running { run: RunId, lease: Lease, lapse: Lapse },
     // The event itself is no longer needed; the proof is with `Proofs`.
     Committed { proof: EventProof },
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Held {
     state: State,
     successor: Option<Lease>,
@@ -101,7 +101,7 @@ pub(super) struct Lapsed {
 }
 
 /// Every event that waits, runs or is committed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct HeldEvents {
     capacity: usize,
     waiting: VecDeque<(Epoch, Lease)>,
@@ -307,6 +307,25 @@ impl HeldEvents {
     /// Runs under way, oldest first.
     pub(super) fn runs(&self) -> impl Iterator<Item = (RunId, EventId)> + '_ {
         self.runs.iter().map(|(run, event_id)| (*run, *event_id))
+    }
+
+    /// The deliveries that wait, oldest first.
+    #[cfg(feature = "sim")]
+    pub(super) fn outline_of_waiting(&self) -> Vec<(EventId, Generation)> {
+        self.waiting.iter().map(|(_, lease)| (lease.event_id(), lease.proof.generation)).collect()
+    }
+
+    /// The events that run or are committed.
+    #[cfg(feature = "sim")]
+    pub(super) fn outline(&self) -> Vec<super::HeldOutline> {
+        let outline = |(event_id, held): (&EventId, &Held)| super::HeldOutline {
+            event_id: *event_id,
+            generation: held.proof().generation,
+            running: held.is_running(),
+            lapse_told: matches!(held.state, State::Running { lapse: Lapse::Told, .. }),
+            successor: held.successor.as_ref().map(|successor| successor.proof.generation),
+        };
+        self.held.iter().map(outline).collect()
     }
 
     pub(super) fn waiting_len(&self) -> usize {

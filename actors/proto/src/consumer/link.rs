@@ -22,7 +22,7 @@ use crate::scalar::{EventId, Generation};
 use crate::wire::ErrorCode;
 
 /// Where the connection stands.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Link {
     /// None, and none will be made.
     Down,
@@ -37,7 +37,7 @@ pub(super) enum Link {
 }
 
 /// Why the machine closes a connection.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Closing {
     /// All is done.
     Finished,

@@ -28,6 +28,8 @@ mod held;
 mod link;
 mod mutation;
 mod notice;
+#[cfg(feature = "sim")]
+mod outline;
 mod proofs;
 mod reconnect;
 mod report;
@@ -50,6 +52,9 @@ pub use config::{ConfigError, ConsumerConfig, Options};
 #[doc(hidden)]
 pub use mutation::Mutation;
 pub use notice::{HANDLER_FAILED, Notice};
+#[cfg(feature = "sim")]
+#[doc(hidden)]
+pub use outline::{HeldOutline, Outline};
 pub use report::{EndReason, FinishReport};
 pub use stats::Stats;
 
@@ -80,6 +85,7 @@ pub enum LinkState {
 ///
 /// Plain data: it can be sent to another thread, and printing it shows no secret and no payload.
 #[derive(Debug)]
+#[cfg_attr(feature = "sim", derive(Clone))]
 pub struct Consumer {
     config: ConsumerConfig,
     // The last connection dialled; 0 before the first.

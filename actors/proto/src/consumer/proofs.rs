@@ -11,7 +11,7 @@ use crate::proof::EventProof;
 use crate::scalar::{EventId, Generation};
 
 /// Every committed and unconfirmed proof.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Proofs {
     // Oldest committed first; the front one is in flight if any is.
     queue: VecDeque<EventProof>,

@@ -21,7 +21,7 @@ pub(super) enum Idleness {
 }
 
 /// Counts attempts and draws their waits.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Reconnect {
     backoff: Backoff,
     rng: Rng,

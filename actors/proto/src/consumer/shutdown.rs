@@ -21,7 +21,7 @@ use super::notice::Notice;
 use super::report::{EndReason, FinishReport};
 
 /// How far the run is from its end.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Shutdown {
     /// Work goes on.
     Open,
