@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use self::credit::Credit;
 use self::requests::{Request, Requests};
-use crate::limits::{HANDSHAKE_TIMEOUT, HEARTBEATS_MISSED_MAX};
+use crate::limits::{HANDSHAKE_TIMEOUT, HEARTBEATS_MISSED_MAX, LEASE_LEFT_MS};
 use crate::proof::EventProof;
 use crate::scalar::{DeliveryId, Generation, MessageId, SessionId, SubscriptionId};
 use crate::wire::{
@@ -256,6 +256,9 @@ impl ServerSession {
         let open = self.open_state().ok_or(NotDelivered::NotOpen)?;
         if proof.subscription_id != open.subscription_id {
             return Err(NotDelivered::OtherSubscription);
+        }
+        if !LEASE_LEFT_MS.contains(&lease_ms) {
+            return Err(NotDelivered::Lease);
         }
         let lapses_at = now + Duration::from_millis(lease_ms.into());
         self.credit.take(proof.delivery_id, proof.generation, lapses_at, now)?;

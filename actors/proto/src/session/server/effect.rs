@@ -126,6 +126,9 @@ pub enum NotDelivered {
     /// The delivery belongs to another subscription.
     #[error("the delivery belongs to another subscription")]
     OtherSubscription,
+    /// What is left of the lease is not 1 to 30,000 ms; with 0 it has lapsed on its way here.
+    #[error("the lease is out of its range")]
+    Lease,
     /// As many deliveries as the session's capacity are outstanding.
     #[error("the session has no credit left")]
     NoCredit,

@@ -258,10 +258,14 @@ fn a_newer_generation_keeps_its_credit_when_an_older_one_is_settled() {
 }
 
 #[test]
-fn a_delivery_of_another_subscription_is_never_sent() {
+fn a_delivery_that_the_client_would_refuse_is_never_sent() {
     let mut bench = Bench::open(1);
     let foreign = EventProof { subscription_id: SubscriptionId::from_u128(9), ..proof(1, 1) };
     assert_eq!(bench.deliver(&foreign, 1), Err(NotDelivered::OtherSubscription));
+    for lease_ms in [0, 30_001] {
+        assert_eq!(bench.deliver(&proof(1, 1), lease_ms), Err(NotDelivered::Lease));
+    }
+    assert_eq!(bench.effects(), []);
     assert_eq!(Bench::fresh().deliver(&proof(1, 1), 1), Err(NotDelivered::NotOpen));
 }
 
