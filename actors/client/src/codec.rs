@@ -49,10 +49,7 @@ impl MessageReader {
         if self.over {
             return Ok(None);
         }
-        let message = self.next_message();
-        // After a close nothing counts, and after a breach nothing can be trusted.
-        self.over = matches!(message, Err(_) | Ok(Some(Message::Close(_))));
-        message
+        self.next_message().inspect_err(|_| self.over = true)
     }
 
     fn next_message(&mut self) -> Result<Option<Message>, Breach> {

@@ -112,10 +112,8 @@ impl Shared {
     /// Waits until `ready` gives something. Dropping the future at any point loses nothing.
     async fn until<T>(&self, mut ready: impl FnMut() -> Option<T>) -> T {
         loop {
+            // Made before the check: it hears of every wake-up from here on.
             let woken = self.to_handles.notified();
-            tokio::pin!(woken);
-            // From here on no wake-up is missed, so the check below can't be too early.
-            woken.as_mut().enable();
             if let Some(value) = ready() {
                 return value;
             }

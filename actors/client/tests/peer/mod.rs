@@ -9,6 +9,7 @@ pub mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,6 +22,14 @@ pub use socket::{Got, Socket};
 /// Plain TCP or TLS.
 pub trait Io: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
+
+/// Longer than anything that a client does by itself.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Fails the test, instead of hanging it, when the client does nothing.
+async fn patiently<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, what).await.expect("the client should have done something by now")
+}
 
 /// Listens on loopback.
 pub struct Peer {
@@ -61,7 +70,7 @@ impl Peer {
 
     /// The next connection before a byte was read.
     pub async fn accept_tcp(&self) -> TcpStream {
-        let tcp = self.listener.accept().await.expect("a connection").0;
+        let (tcp, _) = patiently(self.listener.accept()).await.expect("a connection");
         tcp.set_nodelay(true).expect("open");
         if self.ending == Ending::Reset {
             tcp.set_zero_linger().expect("open");
@@ -78,8 +87,8 @@ impl Peer {
     pub async fn try_accept(&self) -> std::io::Result<Request> {
         let tcp = self.accept_tcp().await;
         match &self.tls {
-            None => Request::read(Box::new(tcp)).await,
-            Some(acceptor) => Request::read(Box::new(acceptor.accept(tcp).await?)).await,
+            None => patiently(Request::read(Box::new(tcp))).await,
+            Some(acceptor) => patiently(async { Request::read(Box::new(acceptor.accept(tcp).await?)).await }).await,
         }
     }
 

@@ -4,7 +4,7 @@ use perilune_proto::scalar::MessageId;
 use perilune_proto::wire::{self, Ack, ClientFrame, Ping, Register, ServerFrame};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::{Io, frames};
+use super::{Io, frames, patiently};
 
 /// An upgraded connection. Dropping it sends a plain FIN, without a WebSocket close.
 pub struct Socket {
@@ -83,7 +83,7 @@ impl Socket {
 
     /// What the client sends next.
     pub async fn got(&mut self) -> Got {
-        self.read_frame().await.unwrap_or(Got::End)
+        patiently(self.read_frame()).await.unwrap_or(Got::End)
     }
 
     async fn read_frame(&mut self) -> std::io::Result<Got> {
