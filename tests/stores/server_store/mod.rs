@@ -8,6 +8,8 @@ mod leases;
 mod log;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "postgres")]
+mod postgres_shared;
 mod proofs;
 mod retention;
 mod sqlite_crash;

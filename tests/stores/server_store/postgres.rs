@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
-use perilune::server::store::{PostgresStore, Role, SchemaName};
+use perilune::server::store::{OpenError, PostgresStore, Role, SchemaName};
 use perilune::sql::DatabaseUrl;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
 use sqlx::{AssertSqlSafe, PgPool};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::world::World;
 
@@ -46,6 +47,27 @@ impl Schema {
         PostgresStore::open(self.options.clone(), self.name.clone(), Role::Server).await.expect("opened")
     }
 
+    /// A server or an operator's command of the schema.
+    pub(crate) async fn open_as(&self, role: Role) -> Result<PostgresStore, OpenError> {
+        PostgresStore::open(self.options.clone(), self.name.clone(), role).await
+    }
+
+    /// Runs a statement with the schema's name in place of every `{s}`.
+    pub(crate) async fn run_in(&self, template: &str) {
+        self.run(template.replace("{s}", self.name.as_str())).await;
+    }
+
+    /// A server that reaches the database through a line that can be cut.
+    pub(crate) async fn open_behind(&self, line: &Line) -> PostgresStore {
+        let options = self.options.clone().host("127.0.0.1").port(line.port).ssl_mode(PgSslMode::Disable);
+        PostgresStore::open(options, self.name.clone(), Role::Server).await.expect("opened")
+    }
+
+    /// A line to the database.
+    pub(crate) async fn line(&self) -> Line {
+        Line::new(format!("{}:{}", self.options.get_host(), self.options.get_port())).await
+    }
+
     /// Moves the schema's clock, which stands otherwise.
     pub(crate) async fn pass(&self, time: Duration) {
         let by = i64::try_from(time.as_micros()).expect("a short time");
@@ -67,7 +89,11 @@ impl Schema {
 
     /// A world on one server.
     pub(crate) async fn world(self: &Arc<Self>) -> World {
-        let store = self.open().await;
+        self.world_of(self.open().await)
+    }
+
+    /// A world on a store of the schema.
+    pub(crate) fn world_of(self: &Arc<Self>, store: PostgresStore) -> World {
         let schema = Arc::clone(self);
         let advance = move |by| {
             let schema = Arc::clone(&schema);
@@ -84,4 +110,37 @@ pub(crate) async fn world() -> Option<(World, Arc<Schema>)> {
     let world = schema.world().await;
     schema.pass(Duration::ZERO).await;
     Some((world, schema))
+}
+
+/// Passes bytes between a server and its database.
+pub(crate) struct Line {
+    port: u16,
+    cut: tokio::sync::watch::Sender<()>,
+}
+
+impl Line {
+    async fn new(database: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let (cut, cuts) = tokio::sync::watch::channel(());
+        tokio::spawn(async move {
+            while let Ok((mut server, _)) = listener.accept().await {
+                let mut database = TcpStream::connect(&database).await.expect("it answers");
+                let mut cuts = cuts.clone();
+                cuts.mark_unchanged();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        _ended = tokio::io::copy_bidirectional(&mut server, &mut database) => {}
+                        _cut = cuts.changed() => {}
+                    }
+                });
+            }
+        });
+        Self { port, cut }
+    }
+
+    /// Breaks every connection; new ones go through.
+    pub(crate) fn cut(&self) {
+        self.cut.send_replace(());
+    }
 }

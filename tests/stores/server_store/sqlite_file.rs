@@ -192,3 +192,55 @@ async fn a_transaction_that_the_engine_ends_is_told_to_all_in_it() {
     assert_eq!((figures.head.0, figures.events), (kept, kept), "nothing that was refused was written");
     assert_eq!(world.write("q", 1).await[0].sequence.0, kept + 1);
 }
+
+/// A file system of two megabytes, where this process may mount one.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let arguments = ["-t", "tmpfs", "-o", "size=2m", "none"];
+        let mounted = std::process::Command::new("mount").args(arguments).arg(folder.path()).output();
+        if mounted.is_ok_and(|mounted| mounted.status.success()) {
+            return Some(Self(folder));
+        }
+        println!("a_full_disk_is_said_and_spoils_nothing: skipped, since only root may mount a small disk");
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: the store's thread may still be closing its file.
+        let _ended = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_said_and_spoils_nothing() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let world = world(open(disk.0.path(), Role::Server).await.expect("opened"));
+    let reader = world.reader().await;
+    let big = format!("\"{}\"", "x".repeat(50_000));
+    let mut written_to = 0;
+    let refused = loop {
+        let payload = perilune_proto::json::RawJson::parse(&big, 61).expect("strict JSON");
+        let report = perilune::server::store::Report { payload, ..report("q", new_task(), Status::Started) };
+        match world.store.report(report).await {
+            Ok(verdict) => written_to = written(verdict).sequence.0,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, StoreError::Full), "{refused:?}");
+    assert!(written_to > 5);
+    let figures = world.store.figures().await.expect("reads go on");
+    assert_eq!((figures.head.0, figures.events), (written_to, written_to), "no half of an event is there");
+
+    // With room again it goes on where it was.
+    let remount = ["-o", "remount,size=8m"];
+    let grown = std::process::Command::new("mount").args(remount).arg(disk.0.path()).status();
+    assert!(grown.expect("mount runs").success());
+    assert_eq!(world.write("q", 1).await[0].sequence.0, written_to + 1);
+    assert_eq!(world.lease(&reader, &[session(1, 1)]).await.granted.len(), 1);
+    world.store.close().await.expect("closed");
+}
