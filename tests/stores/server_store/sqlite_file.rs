@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use perilune::server::store::{
-    Credentials as _, HostClock, OpenError, Role, SqliteStore, Store, StoreError, Subscriptions as _, Switch,
-};
+use perilune::server::store::{HostClock, OpenError, Role, SqliteStore, StoreError, Switch};
 use perilune::sql::DatabaseUrl;
 use perilune_proto::event::Status;
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};

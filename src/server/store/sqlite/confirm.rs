@@ -7,7 +7,7 @@ use super::super::{Confirmation, Confirmed, Scope, Scopes, SecretHash, StoreErro
 use super::row::{Columns, micros};
 use super::writer::Unit;
 
-const PROOF: &str = "SELECT k.sha256, c.scopes, s.subscription_no,
+pub(super) const PROOF: &str = "SELECT k.sha256, c.scopes, s.subscription_no,
         d.state, d.due_at, d.generation, d.budget, d.event_id, d.secret_sha256
     FROM credential_secret k
     JOIN credential c ON c.credential_id = k.credential_id
@@ -15,7 +15,7 @@ const PROOF: &str = "SELECT k.sha256, c.scopes, s.subscription_no,
     LEFT JOIN delivery d ON d.delivery_id = ?4 AND d.subscription_no = s.subscription_no
     WHERE k.sha256 = ?1 AND c.revoked_at IS NULL
         AND (k.ends_at IS NULL OR k.ends_at > ?2) AND (c.expires_at IS NULL OR c.expires_at > ?2)";
-const CONFIRM: &str = "SAVEPOINT question;
+pub(super) const CONFIRM: &str = "SAVEPOINT question;
     UPDATE delivery SET state = 3, due_at = ?2, session_id = NULL, body = NULL WHERE delivery_id = ?1;
     UPDATE subscription SET open = open - 1, expired = expired - ?4, acknowledged = acknowledged + 1
         WHERE subscription_no = ?3;

@@ -26,17 +26,18 @@ macro_rules! record {
     };
 }
 
-const LIST: &str = record!("ORDER BY c.name, c.credential_id");
-const LIVE: &str = record!("WHERE c.name = ?2 AND c.revoked_at IS NULL");
-const ONE: &str = record!("WHERE c.credential_id = ?2");
-const CREATE: &str = "INSERT INTO credential (credential_id, name, queues, scopes, created_at, expires_at)
+pub(super) const LIST: &str = record!("ORDER BY c.name, c.credential_id");
+pub(super) const LIVE: &str = record!("WHERE c.name = ?2 AND c.revoked_at IS NULL");
+pub(super) const ONE: &str = record!("WHERE c.credential_id = ?2");
+pub(super) const CREATE: &str = "INSERT INTO credential (credential_id, name, queues, scopes, created_at, expires_at)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-const ADD_SECRET: &str = "INSERT INTO credential_secret (sha256, credential_id) VALUES (?1, ?2)";
-const END_SECRETS: &str = "UPDATE credential_secret SET ends_at = ?2 WHERE credential_id = ?1 AND ends_at IS NULL";
-const DROP_ENDED: &str = "DELETE FROM credential_secret WHERE credential_id = ?1 AND ends_at <= ?2";
-const REVOKE: &str = "UPDATE credential SET revoked_at = ?2 WHERE credential_id = ?1";
-const DROP_SECRETS: &str = "DELETE FROM credential_secret WHERE credential_id = ?1";
-const WHO: &str = "SELECT c.credential_id, c.name, c.queues, c.scopes, c.expires_at, k.ends_at, k.sha256
+pub(super) const ADD_SECRET: &str = "INSERT INTO credential_secret (sha256, credential_id) VALUES (?1, ?2)";
+pub(super) const END_SECRETS: &str =
+    "UPDATE credential_secret SET ends_at = ?2 WHERE credential_id = ?1 AND ends_at IS NULL";
+pub(super) const DROP_ENDED: &str = "DELETE FROM credential_secret WHERE credential_id = ?1 AND ends_at <= ?2";
+pub(super) const REVOKE: &str = "UPDATE credential SET revoked_at = ?2 WHERE credential_id = ?1";
+pub(super) const DROP_SECRETS: &str = "DELETE FROM credential_secret WHERE credential_id = ?1";
+pub(super) const WHO: &str = "SELECT c.credential_id, c.name, c.queues, c.scopes, c.expires_at, k.ends_at, k.sha256
     FROM credential_secret k JOIN credential c ON c.credential_id = k.credential_id
     WHERE k.sha256 = ?1 AND c.revoked_at IS NULL
         AND (k.ends_at IS NULL OR k.ends_at > ?2) AND (c.expires_at IS NULL OR c.expires_at > ?2)";

@@ -16,8 +16,8 @@ use super::subscription::number;
 use super::writer::Unit;
 use super::{SqliteStore, Times};
 
-const SETTINGS: &str = select_record!("WHERE s.subscription_id = ?2 AND s.credential_id = ?3");
-const GAP: &str = "SELECT EXISTS (SELECT 1
+pub(super) const SETTINGS: &str = select_record!("WHERE s.subscription_id = ?2 AND s.credential_id = ?3");
+pub(super) const GAP: &str = "SELECT EXISTS (SELECT 1
     FROM subscription s JOIN subscription_queue sq USING (subscription_no) JOIN queue q USING (queue_id)
     WHERE s.subscription_id = ?1 AND q.forgotten_head > max(s.cursor, sq.origin))";
 
@@ -33,20 +33,20 @@ macro_rules! select_delivery {
         )
     };
 }
-const LIST: &str = select_delivery!(
+pub(super) const LIST: &str = select_delivery!(
     "(SELECT s.subscription_no FROM subscription s WHERE s.subscription_id = ?2 AND s.credential_id = ?3)
         AND d.state < 3 AND d.delivery_id > ?4 AND (?5 >> now) & 1
      ORDER BY d.delivery_id LIMIT ?6"
 );
-const ONE: &str = select_delivery!("?2 AND d.state < 3 AND d.delivery_id = ?3");
-const KNOWN: &str = "SELECT 1 FROM subscription WHERE subscription_id = ?1 AND credential_id = ?2";
-const ADD_ONE: &str = "SAVEPOINT question;
+pub(super) const ONE: &str = select_delivery!("?2 AND d.state < 3 AND d.delivery_id = ?3");
+pub(super) const KNOWN: &str = "SELECT 1 FROM subscription WHERE subscription_id = ?1 AND credential_id = ?2";
+pub(super) const ADD_ONE: &str = "SAVEPOINT question;
     UPDATE delivery SET state = 0, due_at = ?2, budget = generation + ?3 WHERE delivery_id = ?1;
     UPDATE subscription SET expired = expired - 1 WHERE subscription_no = ?4;
     RELEASE question";
-const ADD_ALL: &str = "UPDATE delivery SET state = 0, due_at = ?2, budget = generation + ?3
+pub(super) const ADD_ALL: &str = "UPDATE delivery SET state = 0, due_at = ?2, budget = generation + ?3
     WHERE subscription_no = ?1 AND state = 2 AND state < 3";
-const NONE_EXPIRED: &str = "UPDATE subscription SET expired = 0 WHERE subscription_no = ?1";
+pub(super) const NONE_EXPIRED: &str = "UPDATE subscription SET expired = 0 WHERE subscription_no = ?1";
 
 impl Deliveries for SqliteStore {
     fn standing(&self, request: SessionRequest) -> Answer<'_, Standing> {

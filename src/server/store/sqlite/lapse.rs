@@ -25,11 +25,11 @@ macro_rules! select_lapsed {
     };
 }
 
-const OF_ONE: &str = select_lapsed!(
+pub(super) const OF_ONE: &str = select_lapsed!(
     "delivery d INDEXED BY delivery_open JOIN subscription s ON s.subscription_no = d.subscription_no
      WHERE d.subscription_no = ?2 AND d.state = 1 AND d.state < 3 AND d.due_at <= ?1"
 );
-const OF_ALL: &str = concat!(
+pub(super) const OF_ALL: &str = concat!(
     select_lapsed!(
         "delivery d INDEXED BY delivery_lapse JOIN subscription s ON s.subscription_no = d.subscription_no
          WHERE d.state = 1 AND d.due_at <= ?1"
@@ -37,7 +37,7 @@ const OF_ALL: &str = concat!(
     " LIMIT ?2"
 );
 // ?1: [["delivery in hex", state, due], …]; ?2: [[subscription, newly expired], …].
-const END: &str = "SAVEPOINT question;
+pub(super) const END: &str = "SAVEPOINT question;
     UPDATE delivery SET state = v.value ->> 1, due_at = v.value ->> 2
         FROM json_each(?1) v WHERE delivery.delivery_id = unhex(v.value ->> 0);
     UPDATE subscription SET expired = expired + (v.value ->> 1)

@@ -15,7 +15,8 @@ use super::row::{Columns, micros, stored};
 use super::take::Reader;
 use super::writer::Unit;
 
-const SUBSCRIPTION: &str = "SELECT s.subscription_no, s.enabled, s.statuses, s.operations, s.room, s.budget, s.cursor,
+pub(super) const SUBSCRIPTION: &str =
+    "SELECT s.subscription_no, s.enabled, s.statuses, s.operations, s.room, s.budget, s.cursor,
         s.open, s.expired,
         EXISTS (SELECT 1 FROM subscription_queue sq JOIN queue q USING (queue_id)
             WHERE sq.subscription_no = s.subscription_no AND q.forgotten_head > max(s.cursor, sq.origin)),
@@ -28,21 +29,21 @@ const SUBSCRIPTION: &str = "SELECT s.subscription_no, s.enabled, s.statuses, s.o
         (SELECT min(d.due_at) FROM delivery d INDEXED BY delivery_open
             WHERE d.subscription_no = s.subscription_no AND d.state = 0 AND d.state < 3)
     FROM subscription s WHERE s.subscription_id = ?1";
-const HELD: &str = "SELECT session_id, count(*), min(due_at) FROM delivery INDEXED BY delivery_open
+pub(super) const HELD: &str = "SELECT session_id, count(*), min(due_at) FROM delivery INDEXED BY delivery_open
     WHERE subscription_no = ?1 AND state = 1 AND state < 3 GROUP BY session_id";
-const READY: &str = "SELECT d.delivery_id, d.sequence, d.event_id, d.generation,
+pub(super) const READY: &str = "SELECT d.delivery_id, d.sequence, d.event_id, d.generation,
         coalesce(octet_length(d.body), octet_length(e.body)), d.due_at
     FROM delivery d INDEXED BY delivery_open LEFT JOIN event e ON e.sequence = d.sequence
     WHERE d.subscription_no = ?1 AND d.state = 0 AND d.state < 3
     ORDER BY d.due_at, d.sequence LIMIT ?2";
 // ?1: the sequences and deliveries that are wanted, each as [sequence, "delivery in hex"].
-const TEXTS: &str = "SELECT v.value ->> 0, coalesce(e.body, d.body)
+pub(super) const TEXTS: &str = "SELECT v.value ->> 0, coalesce(e.body, d.body)
     FROM json_each(?1) v
     LEFT JOIN event e ON e.sequence = v.value ->> 0
     LEFT JOIN delivery d ON e.sequence IS NULL AND d.delivery_id = unhex(v.value ->> 1)";
 // ?2: leases of ready deliveries, ?3: of new ones; each as ["delivery", "session", "secret's hash", sequence, "event"],
 // in hex.
-const GRANT: &str = "SAVEPOINT question;
+pub(super) const GRANT: &str = "SAVEPOINT question;
     UPDATE delivery SET state = 1, due_at = ?4, generation = generation + 1,
             session_id = unhex(v.value ->> 1), secret_sha256 = unhex(v.value ->> 2)
         FROM json_each(?2) v WHERE delivery.delivery_id = unhex(v.value ->> 0);

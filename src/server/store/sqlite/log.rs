@@ -8,8 +8,8 @@ use super::super::StoreError;
 use super::row::Columns;
 use super::writer::Unit;
 
-const QUEUES: &str = "SELECT queue_id, name, head, events FROM queue";
-const NEW_QUEUE: &str = "INSERT INTO queue (name) VALUES (?1) RETURNING queue_id";
+pub(super) const QUEUES: &str = "SELECT queue_id, name, head, events FROM queue";
+pub(super) const NEW_QUEUE: &str = "INSERT INTO queue (name) VALUES (?1) RETURNING queue_id";
 
 /// The log's end and its queues.
 #[derive(Debug)]

@@ -11,6 +11,8 @@ mod file;
 mod lapse;
 mod lease;
 mod log;
+#[cfg(test)]
+mod plans;
 mod record;
 mod retain;
 mod row;

@@ -8,16 +8,16 @@ use super::row::{Columns, stored};
 use super::writer::Unit;
 
 // What the slowest reader of the queue has passed. A revoked credential's subscription reads no more.
-const QUEUES: &str = "SELECT q.queue_id, q.forgotten_head,
+pub(super) const QUEUES: &str = "SELECT q.queue_id, q.forgotten_head,
         (SELECT min(s.cursor) FROM subscription_queue sq JOIN subscription s USING (subscription_no)
             LEFT JOIN credential c ON c.credential_id = s.credential_id
             WHERE sq.queue_id = q.queue_id AND c.revoked_at IS NULL)
     FROM queue q WHERE q.events > q.forgotten_events";
 // The last event of the queue's oldest that go, with its ordinal. The first that stays ends the run.
-const OLDEST: &str = "SELECT sequence, ordinal, written_at FROM event
+pub(super) const OLDEST: &str = "SELECT sequence, ordinal, written_at FROM event
     WHERE queue_id = ?1 AND sequence > ?2 AND sequence <= ?3 ORDER BY sequence LIMIT ?4";
 // Whoever still needs an event's text gets it before the event goes.
-const FORGET: &str = "SAVEPOINT question;
+pub(super) const FORGET: &str = "SAVEPOINT question;
     UPDATE task SET body = e.body FROM event e
         WHERE e.queue_id = ?1 AND e.sequence > ?2 AND e.sequence <= ?3
             AND task.task_id = e.task_id AND task.sequence = e.sequence;

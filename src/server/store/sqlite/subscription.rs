@@ -14,28 +14,31 @@ use super::row::{Columns, bits, joined, micros, stored};
 use super::writer::Unit;
 use super::{SqliteStore, Times};
 
-const ONE: &str = select_record!("WHERE s.subscription_id = ?2 AND s.credential_id = ?3");
-const LIST: &str =
+pub(super) const ONE: &str = select_record!("WHERE s.subscription_id = ?2 AND s.credential_id = ?3");
+pub(super) const LIST: &str =
     select_record!("WHERE s.credential_id = ?3 AND s.subscription_id > ?2 ORDER BY s.subscription_id LIMIT ?4");
-const CREATE: &str = "INSERT INTO subscription (subscription_id, credential_id, name, enabled, statuses, operations,
+pub(super) const CREATE: &str =
+    "INSERT INTO subscription (subscription_id, credential_id, name, enabled, statuses, operations,
         room, budget, backoff_min, backoff_max, created_at, cursor)
     VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 0) RETURNING subscription_no";
-const ADD_QUEUE: &str = "INSERT INTO subscription_queue (subscription_no, queue_id, origin) VALUES (?1, ?2, 0)";
-const BEGIN_AT: &str = "SAVEPOINT question;
+pub(super) const ADD_QUEUE: &str =
+    "INSERT INTO subscription_queue (subscription_no, queue_id, origin) VALUES (?1, ?2, 0)";
+pub(super) const BEGIN_AT: &str = "SAVEPOINT question;
     UPDATE subscription SET cursor = ?2, open = 0, expired = 0 WHERE subscription_no = ?1;
     UPDATE subscription_queue SET origin = CASE ?3
             WHEN 1 THEN (SELECT q.forgotten_head FROM queue q WHERE q.queue_id = subscription_queue.queue_id)
             ELSE 0 END
         WHERE subscription_no = ?1;
     RELEASE question";
-const DROP_OPEN: &str = "DELETE FROM delivery WHERE subscription_no = ?1 AND state < 3";
-const DELETE: &str = "SAVEPOINT question;
+pub(super) const DROP_OPEN: &str = "DELETE FROM delivery WHERE subscription_no = ?1 AND state < 3";
+pub(super) const DELETE: &str = "SAVEPOINT question;
     DELETE FROM delivery WHERE subscription_no = ?1 AND state < 3;
     DELETE FROM subscription_queue WHERE subscription_no = ?1;
     DELETE FROM subscription WHERE subscription_no = ?1;
     RELEASE question";
-const SWITCH: &str = "UPDATE subscription SET enabled = ?2 WHERE subscription_no = ?1";
-const NUMBER: &str = "SELECT subscription_no FROM subscription WHERE subscription_id = ?1 AND credential_id = ?2";
+pub(super) const SWITCH: &str = "UPDATE subscription SET enabled = ?2 WHERE subscription_no = ?1";
+pub(super) const NUMBER: &str =
+    "SELECT subscription_no FROM subscription WHERE subscription_id = ?1 AND credential_id = ?2";
 
 impl Subscriptions for SqliteStore {
     fn create_subscription(&self, new: NewSubscription) -> Answer<'_, SubscriptionRecord> {

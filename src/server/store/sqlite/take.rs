@@ -24,11 +24,11 @@ pub(super) struct Reader {
 }
 
 // What is looked at ends here, where it doesn't end with the queue.
-const END: &str = "SELECT max(sequence), count(*) FROM (
+pub(super) const END: &str = "SELECT max(sequence), count(*) FROM (
         SELECT sequence FROM event WHERE queue_id = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3)";
-const ALL: &str = "SELECT sequence, event_id, octet_length(body) FROM event
+pub(super) const ALL: &str = "SELECT sequence, event_id, octet_length(body) FROM event
     WHERE queue_id = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3";
-const WANTED: &str = "SELECT sequence, event_id, octet_length(body) FROM event
+pub(super) const WANTED: &str = "SELECT sequence, event_id, octet_length(body) FROM event
     WHERE queue_id = ?1 AND sequence > ?2 AND sequence <= ?4
         AND (?5 = 0 OR (?5 >> status) & 1)
         AND (?6 = '' OR instr(char(10) || ?6 || char(10), char(10) || operation || char(10)))

@@ -13,7 +13,7 @@ use super::SqliteStore;
 use super::row::{Columns, code, micros, stored};
 use super::writer::Unit;
 
-const KNOWN: &str = "SELECT k.body_sha256, k.kept_since, k.sequence, k.event_id, k.task_version,
+pub(super) const KNOWN: &str = "SELECT k.body_sha256, k.kept_since, k.sequence, k.event_id, k.task_version,
         coalesce(k.body, e.body), t.status, t.version, t.created_at, q.name
     FROM (SELECT 1)
     LEFT JOIN idempotency k ON k.credential_id = ?1 AND k.task_id = ?2 AND k.key = ?3
@@ -39,14 +39,14 @@ macro_rules! append {
     };
 }
 
-const APPEND: &str = append!("");
-const APPEND_KEYED: &str = append!(
+pub(super) const APPEND: &str = append!("");
+pub(super) const APPEND_KEYED: &str = append!(
     "INSERT OR REPLACE INTO idempotency (credential_id, task_id, key, body_sha256, kept_since, sequence, event_id,
             task_version)
         VALUES (?12, ?8, ?13, ?14, ?15, ?1, ?7, ?5);"
 );
 
-const TASK: &str = "SELECT q.name, coalesce(t.body, e.body)
+pub(super) const TASK: &str = "SELECT q.name, coalesce(t.body, e.body)
     FROM task t JOIN queue q ON q.queue_id = t.queue_id LEFT JOIN event e ON e.sequence = t.sequence
     WHERE t.task_id = ?1";
 

@@ -15,20 +15,20 @@ use super::row::{Columns, micros, stored};
 use super::take::Reader;
 use super::writer::Unit;
 
-const WINDOW: &str = "SELECT room, expired FROM subscription WHERE subscription_no = ?1";
-const FORGET_PROOFS: &str = "DELETE FROM delivery WHERE delivery_id IN (
+pub(super) const WINDOW: &str = "SELECT room, expired FROM subscription WHERE subscription_no = ?1";
+pub(super) const FORGET_PROOFS: &str = "DELETE FROM delivery WHERE delivery_id IN (
         SELECT delivery_id FROM delivery INDEXED BY delivery_confirmed
         WHERE state = 3 AND due_at <= ?1 ORDER BY due_at LIMIT ?2)";
 // Keys are as old as their events: the oldest first, and no further than the first that is still kept.
-const FORGET_KEYS: &str = "DELETE FROM idempotency WHERE sequence IN (
+pub(super) const FORGET_KEYS: &str = "DELETE FROM idempotency WHERE sequence IN (
         SELECT sequence FROM (SELECT sequence, kept_since FROM idempotency ORDER BY sequence LIMIT ?2)
         WHERE kept_since <= ?1)";
-const IDLE: &str = "SELECT s.subscription_no FROM subscription s
+pub(super) const IDLE: &str = "SELECT s.subscription_no FROM subscription s
         LEFT JOIN credential c ON c.credential_id = s.credential_id
     WHERE s.enabled = 1 AND s.open < s.room AND c.revoked_at IS NULL
         AND EXISTS (SELECT 1 FROM subscription_queue sq JOIN queue q USING (queue_id)
             WHERE sq.subscription_no = s.subscription_no AND q.head > s.cursor)";
-const READER: &str = "SELECT s.statuses, s.operations, s.cursor, s.room - s.open, s.budget,
+pub(super) const READER: &str = "SELECT s.statuses, s.operations, s.cursor, s.room - s.open, s.budget,
         (SELECT group_concat(q.queue_id) FROM subscription_queue sq JOIN queue q USING (queue_id)
             WHERE sq.subscription_no = s.subscription_no AND q.head > s.cursor),
         (SELECT coalesce(max(q.head), 0) FROM subscription_queue sq JOIN queue q USING (queue_id)
@@ -38,18 +38,18 @@ const READER: &str = "SELECT s.statuses, s.operations, s.cursor, s.room - s.open
         AND NOT EXISTS (SELECT 1 FROM subscription_queue sq JOIN queue q USING (queue_id)
             WHERE sq.subscription_no = s.subscription_no AND q.forgotten_head > max(s.cursor, sq.origin))";
 // ?2: the new deliveries, each as ["delivery", sequence, "event"].
-const TAKE: &str = "SAVEPOINT question;
+pub(super) const TAKE: &str = "SAVEPOINT question;
     INSERT INTO delivery (delivery_id, subscription_no, sequence, state, due_at, generation, budget, event_id)
         SELECT unhex(v.value ->> 0), ?1, v.value ->> 1, 0, ?3, 0, ?4, unhex(v.value ->> 2) FROM json_each(?2) v;
     UPDATE subscription SET cursor = ?5, open = open + json_array_length(?2) WHERE subscription_no = ?1;
     RELEASE question";
-const NEXT_LAPSE: &str = "SELECT min(due_at) FROM delivery INDEXED BY delivery_lapse WHERE state = 1";
-const PROBE: &str = "SELECT 1";
-const FIGURES: &str = "SELECT (SELECT coalesce(max(head), 0) FROM queue),
+pub(super) const NEXT_LAPSE: &str = "SELECT min(due_at) FROM delivery INDEXED BY delivery_lapse WHERE state = 1";
+pub(super) const PROBE: &str = "SELECT 1";
+pub(super) const FIGURES: &str = "SELECT (SELECT coalesce(max(head), 0) FROM queue),
         (SELECT coalesce(sum(events - forgotten_events), 0) FROM queue),
         count(*), coalesce(sum(open - expired), 0), coalesce(sum(expired), 0), coalesce(sum(acknowledged), 0)
     FROM subscription";
-const BLOCKED: &str =
+pub(super) const BLOCKED: &str =
     "SELECT subscription_id FROM subscription WHERE expired >= room ORDER BY subscription_id LIMIT ?1";
 
 impl Upkeep for SqliteStore {
