@@ -12,6 +12,7 @@ use super::demo::DemoArgs;
 use super::doctor::DoctorArgs;
 use super::generate::GenerateArgs;
 use super::hold::HoldArgs;
+use super::inbox::InboxArgs;
 use super::logging::LogFormat;
 use super::operation::OperationArgs;
 use super::publish::PublishArgs;
@@ -58,6 +59,7 @@ pub(crate) enum CliCommand {
     Operation(Box<OperationArgs>),
     Hold(HoldArgs),
     Retention(RetentionArgs),
+    Inbox(Box<InboxArgs>),
     Generate(GenerateArgs),
     Doctor(Box<DoctorArgs>),
     Completions(CompletionsArgs),

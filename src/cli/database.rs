@@ -6,6 +6,8 @@ use super::discreet::Discreet;
 use super::exit::{Failure, Outcome};
 use crate::server::store::{self, OpenError, Role, Store};
 use crate::sql::DatabaseUrl;
+#[cfg(feature = "sqlite")]
+use crate::sql::url::SqlitePlace;
 
 /// Which database.
 #[derive(Debug, Clone, clap::Args)]
@@ -34,6 +36,20 @@ pub(crate) async fn open(url: &DatabaseUrl, role: Role) -> Outcome<Arc<dyn Store
             _ => Failure::failed(text),
         }
     })
+}
+
+/// Refuses an SQLite file that is not there: a command that only looks must not make one by a slip of the pen.
+///
+/// # Errors
+/// One sentence that names the file.
+pub(crate) fn refuse_missing_file(url: &DatabaseUrl) -> Outcome {
+    match url {
+        #[cfg(feature = "sqlite")]
+        DatabaseUrl::Sqlite(url) if url.place == SqlitePlace::File && !url.options.get_filename().exists() => {
+            Err(Failure::failed(format!("there is no database {}", url.options.get_filename().display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What is wrong with a database, and why.

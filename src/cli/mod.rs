@@ -28,6 +28,7 @@ mod duration;
 mod exit;
 mod generate;
 mod hold;
+mod inbox;
 mod logging;
 mod operation;
 mod output;
@@ -93,6 +94,7 @@ async fn execute(command: CliCommand) -> Outcome {
         CliCommand::Operation(args) => operation::run(*args).await,
         CliCommand::Hold(args) => hold::run(args).await,
         CliCommand::Retention(args) => retention::run(args).await,
+        CliCommand::Inbox(args) => inbox::run(*args).await,
         CliCommand::Generate(args) => generate::run(&args),
         CliCommand::Delivery(args) => delivery::run(args).await,
         CliCommand::Consume(args) => consume::run(*args).await,

@@ -93,8 +93,15 @@ impl InboxOptions {
     /// # Errors
     /// [`OpenError`].
     pub async fn connect<DB: Store>(self, url: &str) -> Result<Inbox<DB>, OpenError> {
-        let url: DatabaseUrl = url.parse().map_err(pool::OpenError::from)?;
-        let inbox = Inbox::with_prefix(DB::open(&url, &self.pool).await?, &self.consumer, &self.prefix)?;
+        self.open(&url.parse().map_err(pool::OpenError::from)?).await
+    }
+
+    /// [`Self::connect`] with a URL that was read before.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn open<DB: Store>(self, url: &DatabaseUrl) -> Result<Inbox<DB>, OpenError> {
+        let inbox = Inbox::with_prefix(DB::open(url, &self.pool).await?, &self.consumer, &self.prefix)?;
         match self.schema {
             Schema::Migrate => drop(migrate(inbox.pool(), &self.prefix, &COMPONENT).await?),
             Schema::Validate => validate(inbox.pool(), &self.prefix, &COMPONENT).await?,

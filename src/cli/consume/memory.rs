@@ -9,8 +9,8 @@ use perilune_proto::scalar::Name;
 
 use super::sink::SinkError;
 use crate::cli::exit::{Failure, Outcome};
-use crate::inbox::{Applied, ApplyError, ApplyErrorKind, Inbox, Scope, Store};
-use crate::sql::{DatabaseUrl, PoolSettings};
+use crate::inbox::{Applied, ApplyError, ApplyErrorKind, Inbox, InboxOptions, Scope, Store};
+use crate::sql::DatabaseUrl;
 
 /// The events of one consumer that were handled. Cloning shares it.
 #[derive(Debug, Clone)]
@@ -91,9 +91,7 @@ impl Memory {
 }
 
 async fn open<DB: Store>(database: &DatabaseUrl, consumer: &Name) -> anyhow::Result<Inbox<DB>> {
-    let inbox = Inbox::new(DB::open(database, &PoolSettings::default()).await?, consumer.as_str())?;
-    inbox.migrate().await?;
-    Ok(inbox)
+    Ok(InboxOptions::new(consumer.as_str()).open(database).await?)
 }
 
 async fn look<DB: Store>(inbox: &Inbox<DB>, scope: Scope, event: &ResultEvent) -> Result<Applied<()>, ApplyError> {

@@ -16,6 +16,8 @@ pub(super) struct Ledger {
     pub(super) applied: u64,
     /// Events that have exactly one effect there.
     pub(super) applied_once: u64,
+    /// Operations whose typed outcome is kept.
+    pub(super) outcomes: u64,
     /// Deliveries that the platform counts as confirmed.
     pub(super) acknowledged: u64,
     /// Deliveries of events that had been applied before: the inbox kept them from a second effect.
@@ -38,6 +40,7 @@ impl Ledger {
         let rows = [
             ("published", self.published),
             ("applied", self.applied),
+            ("outcomes kept", self.outcomes),
             ("acknowledged", self.acknowledged),
             ("duplicates suppressed", self.duplicates),
             ("receipts replayed", self.replayed),
@@ -54,13 +57,13 @@ impl Ledger {
     /// # Errors
     /// A sentence with the figures that don't fit.
     pub(super) fn balance(&self) -> Outcome {
-        let figures = [self.published, self.applied, self.applied_once, self.acknowledged];
-        if figures == [self.events; 4] {
+        let figures = [self.published, self.applied, self.applied_once, self.outcomes, self.acknowledged];
+        if figures == [self.events; 5] {
             return Ok(());
         }
         Err(Failure::failed(format!(
-            "the ledger does not balance: {} to publish, {} published, {} applied to {} events, {} acknowledged",
-            self.events, self.published, self.applied, self.applied_once, self.acknowledged
+            "the ledger does not balance: {} to publish, {} published, {} effects, {} events with one, {} outcomes, {} acknowledged",
+            self.events, self.published, self.applied, self.applied_once, self.outcomes, self.acknowledged
         )))
     }
 }
@@ -75,6 +78,7 @@ mod tests {
             published: 10,
             applied: 10,
             applied_once: 10,
+            outcomes: 10,
             acknowledged: 10,
             duplicates: 3,
             replayed: 1,
@@ -93,6 +97,7 @@ mod tests {
             Ledger { applied: 11, ..ledger() },
             Ledger { applied: 11, applied_once: 9, ..ledger() },
             Ledger { applied_once: 9, ..ledger() },
+            Ledger { outcomes: 9, ..ledger() },
             Ledger { acknowledged: 9, ..ledger() },
         ] {
             assert!(wrong.balance().is_err(), "{wrong:?}");

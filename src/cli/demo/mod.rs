@@ -95,6 +95,7 @@ async fn demonstrate(args: &DemoArgs, folder: &Path, platform: &Platform, stop: 
         acknowledged: platform.acknowledged().await?,
         applied: received.applied,
         applied_once: received.applied_once,
+        outcomes: received.outcomes,
         duplicates: received.duplicates,
         replayed: received.replayed,
         failures: received.failures,

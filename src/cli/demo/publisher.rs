@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::super::api::Api;
+use super::super::demo_operation::GenerateReport;
 use super::super::exit::{Failure, Outcome};
 use super::super::publish::{batch, fresh_task_id};
 use super::super::retry::Retry;
 use super::platform::QUEUE;
+use crate::outcome::Operation as _;
 
 /// Results in one batch.
 const BATCH: u64 = 100;
@@ -69,10 +71,11 @@ async fn publish(api: Api, events: u64, published: Arc<AtomicU64>) -> Outcome {
 
 /// A result such as a worker reports.
 fn line(number: u64) -> String {
-    let task = fresh_task_id();
+    let (task, pages) = (fresh_task_id(), number % 40 + 1);
     format!(
-        "{{\"queue\":\"{QUEUE}\",\"task_id\":\"{task}\",\"operation\":\"GenerateReport\",\"status\":\"succeeded\",\
-         \"idempotency_key\":\"demo-{number}\",\"payload\":{{\"report\":{number}}},\"result\":{{\"pages\":{}}}}}",
-        number % 40 + 1
+        "{{\"queue\":\"{QUEUE}\",\"task_id\":\"{task}\",\"operation\":\"{}\",\"status\":\"succeeded\",\
+         \"idempotency_key\":\"demo-{number}\",\"payload\":{{\"number\":{number}}},\
+         \"result\":{{\"number\":{number},\"pages\":{pages}}}}}",
+        GenerateReport::TYPE
     )
 }

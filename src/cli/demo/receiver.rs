@@ -1,4 +1,5 @@
-//! The demo's receiver: a supervised consumer that applies each event once to a database of its own.
+//! The demo's receiver: a supervised consumer that applies each event once to a database of its own, with the typed
+//! outcome of its operation in the same transaction.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,8 +12,12 @@ use perilune_client::Client;
 use perilune_proto::consumer::Replay;
 use perilune_proto::scalar::SubscriptionId;
 
+use super::super::demo_operation::GenerateReport;
 use super::super::exit::{Failure, Outcome};
-use crate::inbox::{Applied, Inbox, Scope};
+use crate::inbox::{Applied, BoxError, Inbox, OpenTransaction, Scope};
+use crate::outcome::lifecycle::OperationState;
+use crate::outcome::protect::{Key, KeyId, KeyRing};
+use crate::outcome::{AppliedEvent, Operations};
 
 /// Of a hundred handlers so many fail right after their commit, as a crash there would have it.
 const CRASHES_PERCENT: u32 = 2;
@@ -28,6 +33,7 @@ pub(super) struct Receiver {
 #[derive(Debug, Default)]
 struct Counts {
     applied: AtomicU64,
+    outcomes: AtomicU64,
     duplicates: AtomicU64,
 }
 
@@ -35,6 +41,7 @@ struct Counts {
 pub(super) struct Received {
     pub(super) applied: u64,
     pub(super) applied_once: u64,
+    pub(super) outcomes: u64,
     pub(super) duplicates: u64,
     pub(super) replayed: u64,
     pub(super) failures: u64,
@@ -52,10 +59,11 @@ impl Receiver {
         let url = format!("sqlite:{}", folder.join("receiver.db").display());
         let inbox = Inbox::<sqlx::Sqlite>::connect(&url, "demo").await.context("the receiver's database")?;
         // No unique key of its own: a second effect would show.
-        let table = "CREATE TABLE effect (event_id TEXT NOT NULL, pages INTEGER NOT NULL)";
+        let table = "CREATE TABLE effect (event_id TEXT NOT NULL)";
         sqlx::query(table).execute(inbox.pool()).await.context("the receiver's table")?;
         let counts = Arc::new(Counts::default());
-        let apply = Apply { inbox: inbox.clone(), counts: Arc::clone(&counts), faults };
+        let operations = operations(&inbox).await?;
+        let apply = Apply { inbox: inbox.clone(), operations, counts: Arc::clone(&counts), faults };
         let mut builder = Consumer::builder(client, subscription)
             .capacity(16)
             .handler(move |event, context| apply.clone().handle(event, context))
@@ -95,12 +103,21 @@ impl Receiver {
         Ok(Received {
             applied: applied.unsigned_abs(),
             applied_once: applied_once.unsigned_abs(),
+            outcomes: self.counts.outcomes.load(Ordering::Relaxed),
             duplicates: self.counts.duplicates.load(Ordering::Relaxed),
             replayed,
             failures: stats.handler_failures,
             reconnects: stats.reconnects,
         })
     }
+}
+
+/// The operations next to the inbox, their outcomes under a key that ends with the demo.
+async fn operations(inbox: &Inbox<sqlx::Sqlite>) -> Outcome<Operations<sqlx::Sqlite>> {
+    let key = Key::new(KeyId(1), rand::random());
+    let operations = Operations::builder(inbox.pool().clone(), KeyRing::new(key)).operation::<GenerateReport>().build();
+    operations.migrate().await.context("the receiver's operations")?;
+    Ok(operations)
 }
 
 /// Counts proofs that were reported again. Ends with the run.
@@ -119,6 +136,7 @@ async fn count_replayed(handle: ConsumerHandle) -> u64 {
 #[derive(Clone)]
 struct Apply {
     inbox: Inbox<sqlx::Sqlite>,
+    operations: Operations<sqlx::Sqlite>,
     counts: Arc<Counts>,
     faults: bool,
 }
@@ -127,20 +145,16 @@ impl Apply {
     async fn handle(self, event: Arc<ResultEvent>, context: EventContext) -> HandlerResult {
         let cancellation = context.cancellation().clone();
         let scope = Scope::lease(context.lease_left()).cancelled_by(async move { cancellation.stopping().await });
-        let id = event.event_id.to_string();
-        let insert = move |mut tx: crate::inbox::OpenTransaction<sqlx::Sqlite>| {
-            let id = id.clone();
-            async move {
-                sqlx::query("INSERT INTO effect (event_id, pages) VALUES (?, 1)").bind(id).execute(&mut **tx).await?;
-                Ok::<_, sqlx::Error>(())
-            }
-        };
-        match self.inbox.apply_once_within(scope, &event, insert).await? {
+        let (operations, given) = (self.operations.clone(), Arc::clone(&event));
+        let work = move |tx| effect(operations.clone(), Arc::clone(&given), tx);
+        match self.inbox.apply_once_within(scope, &event, work).await? {
             Applied::Duplicate => {
                 self.counts.duplicates.fetch_add(1, Ordering::Relaxed);
             }
-            Applied::Fresh(()) => {
+            Applied::Fresh(applied) => {
                 self.counts.applied.fetch_add(1, Ordering::Relaxed);
+                let completed = applied == AppliedEvent::Changed(OperationState::Completed);
+                self.counts.outcomes.fetch_add(completed.into(), Ordering::Relaxed);
                 if self.faults && rand::random_ratio(CRASHES_PERCENT, 100) {
                     return Err(HandlerError::msg("the demo lets it fail behind its commit"));
                 }
@@ -148,4 +162,15 @@ impl Apply {
         }
         Ok(())
     }
+}
+
+/// The business effect and the operation's outcome, in the inbox transaction of the event.
+async fn effect(
+    operations: Operations<sqlx::Sqlite>,
+    event: Arc<ResultEvent>,
+    mut tx: OpenTransaction<sqlx::Sqlite>,
+) -> Result<AppliedEvent, BoxError> {
+    let insert = sqlx::query("INSERT INTO effect (event_id) VALUES (?)").bind(event.event_id.to_string());
+    insert.execute(&mut **tx).await?;
+    Ok(operations.apply(&mut tx, &event).await?)
 }
