@@ -36,7 +36,7 @@ pub(crate) use settled::{SettledCallback, settled_callback};
 use crate::clock::now;
 use crate::custody::ExitGuard;
 pub(crate) use queue::Pace;
-use queue::{Hire, LINGER, Queue};
+use queue::{Hire, LINGER, Queue, Queued};
 use run::{Report, Run as QueuedRun};
 use worker::hire;
 
@@ -118,10 +118,11 @@ impl HandlerPool {
         self.ticking = true;
         ctx.run_later(LINGER, |actor, ctx| {
             actor.ticking = false;
-            let (ended, need) = actor.queue.tick();
+            let (ended, queued, need) = actor.queue.tick();
             actor.hire_if(need);
             actor.hand_on(ended);
-            if actor.dispatched.is_some_and(|dispatched| now().saturating_duration_since(dispatched) < LINGER) {
+            let fresh = |dispatched| now().saturating_duration_since(dispatched) < LINGER;
+            if queued == Queued::Some || actor.dispatched.is_some_and(fresh) {
                 actor.tick_later(ctx);
             }
         });

@@ -48,6 +48,13 @@ pub(crate) enum Pace {
     Busy(usize),
 }
 
+/// Whether anything waits for a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Queued {
+    Some,
+    None,
+}
+
 /// Whether a thread has to be made for what was queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "what was queued may wait for this thread"]
@@ -56,6 +63,28 @@ pub(super) enum Hire {
     Thread,
     /// There is none to make.
     Nobody,
+}
+
+/// Whom to send to the queue. Carried out after the lock is released: waking is a system call, and whoever is woken
+/// wants the lock.
+#[must_use = "what was queued may wait for it"]
+enum Wake {
+    Seat(Arc<Seat>),
+    NewThread,
+    Nobody,
+}
+
+impl Wake {
+    fn send(self) -> Hire {
+        match self {
+            Self::Seat(seat) => {
+                seat.wake.notify_one();
+                Hire::Nobody
+            }
+            Self::NewThread => Hire::Thread,
+            Self::Nobody => Hire::Nobody,
+        }
+    }
 }
 
 /// The pool's queue. Bounded by the machine: it starts no more runs than there are slots.
@@ -129,9 +158,12 @@ impl Queue {
 
     /// Queues a run.
     pub(super) fn push(&self, run: Run) -> Hire {
-        let mut state = self.state();
-        state.runs.push_back(run);
-        if state.may_linger() { Hire::Nobody } else { state.wake() }
+        let wake = {
+            let mut state = self.state();
+            state.runs.push_back(run);
+            if state.may_linger() { Wake::Nobody } else { state.wake() }
+        };
+        wake.send()
     }
 
     /// Takes a result in. Called wherever a run ends, so it must not fail.
@@ -149,17 +181,24 @@ impl Queue {
 
     /// Takes the results that are there, and learns how much the wire has to do.
     pub(super) fn collect(&self, pace: Pace) -> (Vec<RunEnded>, Hire) {
-        let mut state = self.state();
-        state.pace = pace;
-        let hire = if state.has_job() && !state.may_linger() { state.wake() } else { Hire::Nobody };
-        (std::mem::take(&mut state.ended), hire)
+        let (ended, wake) = {
+            let mut state = self.state();
+            state.pace = pace;
+            let wake = if state.has_job() && !state.may_linger() { state.wake() } else { Wake::Nobody };
+            (std::mem::take(&mut state.ended), wake)
+        };
+        (ended, wake.send())
     }
 
     /// Takes the results that are there, and sends somebody to whatever lingers.
-    pub(super) fn tick(&self) -> (Vec<RunEnded>, Hire) {
-        let mut state = self.state();
-        let hire = if state.has_job() { state.wake() } else { Hire::Nobody };
-        (std::mem::take(&mut state.ended), hire)
+    pub(super) fn tick(&self) -> (Vec<RunEnded>, Queued, Hire) {
+        let (ended, queued, wake) = {
+            let mut state = self.state();
+            let (queued, wake) =
+                if state.has_job() { (Queued::Some, state.wake()) } else { (Queued::None, Wake::Nobody) };
+            (std::mem::take(&mut state.ended), queued, wake)
+        };
+        (ended, queued, wake.send())
     }
 
     /// Waits until somebody has to look at the results, and takes them. Several waits are one.
@@ -170,14 +209,16 @@ impl Queue {
 
     /// Queues a receipt for the `settled` callback; `false` if it was dropped.
     pub(super) fn push_receipt(&self, receipt: Receipt) -> (bool, Hire) {
-        let mut state = self.state();
-        if state.receipts.len() >= RECEIPTS_MAX {
-            return (false, Hire::Nobody);
-        }
-        state.receipts.push(receipt);
-        // While the callback runs, its thread takes what has come in the meantime.
-        let hire = if state.settling { Hire::Nobody } else { state.wake() };
-        (true, hire)
+        let wake = {
+            let mut state = self.state();
+            if state.receipts.len() >= RECEIPTS_MAX {
+                return (false, Hire::Nobody);
+            }
+            state.receipts.push(receipt);
+            // While the callback runs, its thread takes what has come in the meantime.
+            if state.settling { Wake::Nobody } else { state.wake() }
+        };
+        (true, wake.send())
     }
 
     /// Wakes one more thread if nothing was taken since `taken`: the one that was woken may be held up by a task that
@@ -191,8 +232,9 @@ impl Queue {
             return (Some(state.taken), Hire::Nobody);
         }
         state.waking = 0;
-        let hire = state.wake();
-        (Some(taken), hire)
+        let wake = state.wake();
+        drop(state);
+        (Some(taken), wake.send())
     }
 
     /// The next job of the thread that sits here; none once the queue is closed.
@@ -204,9 +246,10 @@ impl Queue {
                     state.waking = state.waking.saturating_sub(1);
                 }
                 if let Some(job) = state.take() {
-                    let more = if state.has_job() { state.wake() } else { Hire::Nobody };
+                    // Before it works, since it may block: only what may linger is left to the tick.
+                    let more = if state.has_job() && !state.may_linger() { state.wake() } else { Wake::Nobody };
                     drop(state);
-                    if more == Hire::Thread {
+                    if more.send() == Hire::Thread {
                         hire();
                     }
                     return Some(job);
@@ -269,7 +312,9 @@ impl Queue {
             // It was on its way to a job: somebody else has to go.
             state.waking = state.waking.saturating_sub(1);
             if state.has_job() {
-                return state.wake();
+                let wake = state.wake();
+                drop(state);
+                return wake.send();
             }
         }
         Hire::Nobody
@@ -307,22 +352,21 @@ impl State {
     }
 
     /// Sends somebody to the queue, unless somebody is on the way.
-    fn wake(&mut self) -> Hire {
+    fn wake(&mut self) -> Wake {
         if self.waking > 0 || self.closed {
-            return Hire::Nobody;
+            return Wake::Nobody;
         }
         if let Some(seat) = self.parked.pop() {
             self.waking += 1;
             seat.woken.store(true, Ordering::Relaxed);
-            seat.wake.notify_one();
-            Hire::Nobody
+            Wake::Seat(seat)
         } else if self.threads < self.threads_max {
             self.waking += 1;
             self.threads += 1;
-            Hire::Thread
+            Wake::NewThread
         } else {
             // Everybody works; whoever is done first looks here.
-            Hire::Nobody
+            Wake::Nobody
         }
     }
 }

@@ -130,7 +130,7 @@ async fn starts_linger_while_many_proofs_queue() {
     let queue = Arc::new(Queue::new(32));
     let _ = queue.collect(Pace::Busy(8));
     assert_eq!(queue.push(run(&queue, 1)), Hire::Nobody);
-    assert_eq!(queue.tick().1, Hire::Thread);
+    assert_eq!(queue.tick().2, Hire::Thread);
     let queue = Arc::new(Queue::new(32));
     let _ = queue.collect(Pace::Busy(8));
     assert_eq!(queue.push(run(&queue, 1)), Hire::Nobody);
