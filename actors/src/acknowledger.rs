@@ -16,6 +16,7 @@ use perilune_proto::scalar::{EventId, Generation};
 use crate::clock::now;
 use crate::connection::SendAck;
 use crate::custody::ExitGuard;
+use crate::timer::Timer;
 
 /// Longer than a connection lets a request wait: only a connection that does not work at all exceeds it.
 const DEADLINE: Duration = CONTROL_REQUEST_TIMEOUT.saturating_add(Duration::from_secs(5));
@@ -25,30 +26,34 @@ pub(crate) struct Acknowledger {
     attached: Option<(Epoch, Recipient<SendAck>)>,
     /// Committed and unsent, oldest first. Bounded by the machine, which keeps one in flight.
     unsent: VecDeque<EventProof>,
-    in_flight: bool,
+    /// The proof in flight, by when it has to be answered.
+    in_flight: Option<Instant>,
+    deadline: Timer,
     up: WeakRecipient<AckAnswered>,
     _exit: ExitGuard,
 }
 
 impl Acknowledger {
-    pub(crate) const fn new(up: WeakRecipient<AckAnswered>, exit: ExitGuard) -> Self {
-        Self { attached: None, unsent: VecDeque::new(), in_flight: false, up, _exit: exit }
+    pub(crate) fn new(up: WeakRecipient<AckAnswered>, exit: ExitGuard) -> Self {
+        Self { attached: None, unsent: VecDeque::new(), in_flight: None, deadline: Timer::default(), up, _exit: exit }
     }
 
     fn send_next(&mut self, ctx: &mut Context<Self>) {
         let Some((epoch, connection)) = &self.attached else {
             return;
         };
-        if self.in_flight {
+        if self.in_flight.is_some() {
             return;
         }
         let Some(proof) = self.unsent.pop_front() else {
             return;
         };
-        self.in_flight = true;
         let (epoch, sent) = (*epoch, now());
+        let due = sent + DEADLINE;
         let (event_id, generation) = (proof.event_id, proof.generation);
-        let asked = connection.send(SendAck { epoch, proof }).timeout(DEADLINE).into_actor(self);
+        let asked = connection.send(SendAck { epoch, proof }).into_actor(self);
+        self.in_flight = Some(due);
+        self.deadline.arm(Some(due), ctx, Self::due);
         ctx.spawn(asked.map(move |answer, actor, ctx| {
             actor.answered(Flight { epoch, event_id, generation, sent }, answer, ctx);
         }));
@@ -59,7 +64,7 @@ impl Acknowledger {
             // Late: the machine reports this proof again on the connection that came after.
             return;
         }
-        self.in_flight = false;
+        self.in_flight = None;
         match answer {
             Ok(Some(answer)) => {
                 if let Some(up) = self.up.upgrade() {
@@ -74,9 +79,16 @@ impl Acknowledger {
                 self.send_next(ctx);
             }
             // The connection is over, or gone: that is told by itself.
-            Ok(None) | Err(MailboxError::Closed) => self.attached = None,
+            Ok(None) | Err(_) => self.attached = None,
+        }
+    }
+
+    fn due(&mut self, ctx: &mut Context<Self>) {
+        self.deadline.fired();
+        match self.in_flight {
             // Neither answered nor over: the exit guard tells, and the machine starts afresh.
-            Err(MailboxError::Timeout) => ctx.stop(),
+            Some(due) if due <= now() => ctx.stop(),
+            due => self.deadline.arm(due, ctx, Self::due),
         }
     }
 }
@@ -111,7 +123,7 @@ impl Handler<Attach> for Acknowledger {
     fn handle(&mut self, message: Attach, _ctx: &mut Context<Self>) {
         self.attached = Some((message.epoch, message.connection));
         self.unsent.clear();
-        self.in_flight = false;
+        self.in_flight = None;
     }
 }
 

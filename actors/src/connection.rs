@@ -4,7 +4,9 @@
 //! about it. Its own crash is told by its exit guard instead.
 
 use std::error::Error;
+use std::future::Future as _;
 use std::sync::Arc;
+use std::task::{Context as Task, Poll, Waker};
 
 use actix::WeakRecipient;
 use actix::prelude::*;
@@ -273,7 +275,7 @@ impl Handler<SendAck> for Connection {
 
     fn handle(&mut self, message: SendAck, _ctx: &mut Context<Self>) -> Self::Result {
         let session = self.session(message.epoch);
-        Box::pin(async move {
+        let mut answer = Box::pin(async move {
             let session = session?;
             match session.ack(MessageId::new(), &message.proof).await {
                 Ok(receipt) if receipt.replayed => Some(AckAnswer::Confirmed { replay: Replay::Replayed }),
@@ -281,7 +283,13 @@ impl Handler<SendAck> for Connection {
                 Err(error) if error.is_proof_lost() => Some(AckAnswer::Lost),
                 Err(error) => cause_of_request(&error).map(AckAnswer::Refused),
             }
-        })
+        });
+        // The first poll hands the frame to the socket's task; the rest only waits. So the frame is on its way before
+        // anything else that this thread has to do.
+        match answer.as_mut().poll(&mut Task::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
+            Poll::Pending => answer,
+        }
     }
 }
 

@@ -54,16 +54,18 @@ fn main() {
             }
         }
     });
-    let [bare, client, consumer] = figures.map(median);
-    println!("{events} events, capacity {CAPACITY}, 1 KiB payload, median of {rounds} rounds");
-    println!("bare awc loop       {bare:>9.0} events/s");
-    println!("client loop         {client:>9.0} events/s  {:.0} %", 100.0 * client / bare);
-    println!("supervised consumer {consumer:>9.0} events/s  {:.0} %", 100.0 * consumer / bare);
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
+    println!("{events} events, capacity {CAPACITY}, 1 KiB payload, {rounds} rounds");
+    // The best round is the one that the machine's other work disturbed least.
+    for (what, place) in [("median", rounds / 2), ("best", rounds - 1)] {
+        let [bare, client, consumer] = figures.each_mut().map(|figures| {
+            figures.sort_by(f64::total_cmp);
+            figures[usize::try_from(place).expect("few rounds")]
+        });
+        println!("{what}:");
+        println!("  bare awc loop       {bare:>9.0} events/s");
+        println!("  client loop         {client:>9.0} events/s  {:.0} %", 100.0 * client / bare);
+        println!("  supervised consumer {consumer:>9.0} events/s  {:.0} %", 100.0 * consumer / bare);
+    }
 }
 
 #[derive(Deserialize)]

@@ -17,7 +17,8 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 /// Starts it on a thread of its own.
 pub(crate) fn start() -> SocketAddr {
     let (sender, address) = mpsc::channel();
-    std::thread::spawn(move || {
+    let thread = std::thread::Builder::new().name("peer".to_owned());
+    let serving = thread.spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async move {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -27,6 +28,7 @@ pub(crate) fn start() -> SocketAddr {
             }
         });
     });
+    serving.expect("a thread");
     address.recv().expect("the peer listens")
 }
 

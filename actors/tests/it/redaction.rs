@@ -1,10 +1,12 @@
 //! At TRACE, under faults: no secret, credential, payload or remote text in anything that is written.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Recorder, SharedString, Unit};
 use perilune_actors::proto::wire::ErrorCode;
 use perilune_actors::{Consumer, HandlerError};
 use tracing::field::{Field, Visit};
@@ -58,9 +60,47 @@ impl Subscriber for Everything {
     fn exit(&self, _: &Id) {}
 }
 
+/// Writes the names and labels of all figures down.
+struct Figures;
+
+impl Figures {
+    fn seen(key: &Key) {
+        write_down(|fields| {
+            let _ = write!(fields.0, "metric {key:?}");
+        });
+        METRICS.lock().expect("no test panics here").insert(key.name().to_owned());
+    }
+}
+
+static METRICS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+impl Recorder for Figures {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &metrics::Metadata<'_>) -> Counter {
+        Self::seen(key);
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, key: &Key, _: &metrics::Metadata<'_>) -> Gauge {
+        Self::seen(key);
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, key: &Key, _: &metrics::Metadata<'_>) -> Histogram {
+        Self::seen(key);
+        Histogram::noop()
+    }
+}
+
 #[actix::test]
 async fn nothing_that_is_written_tells_a_secret() {
     tracing::subscriber::set_global_default(Everything(AtomicU64::new(0))).expect("the only one in this binary");
+    metrics::set_global_recorder(Figures).map_err(|_| "a second recorder").expect("the only one in this binary");
     let mut peer = Peer::start().await;
     let consumer = Consumer::builder(client(&peer), subscription_id())
         .reconnect_min_delay(Duration::from_millis(10))
@@ -88,6 +128,10 @@ async fn nothing_that_is_written_tells_a_secret() {
     write_down(|fields| {
         let _ = write!(fields.0, "{error} {handle:?} {consumer:?}");
     });
+    let documented = include_str!("../../../docs/consumer.md");
+    for name in &*METRICS.lock().expect("no test panics here") {
+        assert!(documented.contains(&format!("| `{name}` |")), "{name} is not in docs/consumer.md");
+    }
     let written = WRITTEN.lock().expect("no test panics here");
     assert!(written.contains("perilune.disconnected"), "something was written");
     assert!(written.contains("perilune.handler_failed"));

@@ -203,7 +203,88 @@ async fn enough_events_end_the_run() {
     soon("the end", handle.ended()).await.expect("a clean end");
 }
 
-/// Stopping the system under a run is told to whoever waits on another system.
+/// Stopping the system under a run is told to whoever waits elsewhere.
+#[actix::test]
+async fn a_system_that_stops_under_a_run_is_told() {
+    let mut peer = Peer::start().await;
+    let consumer = builder(&peer).build().expect("in range");
+    let (sender, started) = tokio::sync::oneshot::channel();
+    let elsewhere = std::thread::spawn(move || {
+        let system = actix::System::new();
+        let handle = system.block_on(async { consumer.start().expect("an actix system") });
+        let _ = sender.send((handle, actix::System::current()));
+        system.run().expect("the system");
+    });
+    let (handle, system) = soon("the start", started).await.expect("sent");
+    let mut session = peer.session().await;
+    session.deliver(1, 1).await;
+    session.ack().await;
+    system.stop();
+    let error = soon("the end", handle.ended()).await.expect_err("stopped under it");
+    assert_eq!(*error.kind(), RunErrorKind::Aborted);
+    elsewhere.join().expect("no panic");
+}
+
+/// From an arbiter that is not the main one, as in a worker of a web server.
+#[actix::test]
+async fn a_consumer_runs_from_any_arbiter() {
+    let mut peer = Peer::start().await;
+    let consumer = builder(&peer).max_events(NonZeroU64::MIN).build().expect("in range");
+    let (sender, ended) = tokio::sync::oneshot::channel();
+    actix::Arbiter::new().spawn(async move {
+        let _ = sender.send(consumer.run().await);
+    });
+    let mut session = peer.session().await;
+    let sent = session.deliver(1, 1).await;
+    session.settle(sent).await;
+    session.closed().await;
+    soon("the end", ended).await.expect("sent").expect("a clean end");
+}
+
+/// The process of this test, run again as a child: it ends although a handler's thread is blocked for ever.
+#[test]
+fn a_process_exits_with_handlers_blocked() {
+    const CHILD: &str = "PERILUNE_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        return actix::System::new().block_on(async {
+            let mut peer = Peer::start().await;
+            let consumer = Consumer::builder(client(&peer), subscription_id())
+                .shutdown_timeout(Duration::from_millis(50))
+                .handler(|_event, _context| async {
+                    loop {
+                        std::thread::park();
+                    }
+                })
+                .build()
+                .expect("in range");
+            let handle = consumer.start().expect("an actix system");
+            let mut session = peer.session().await;
+            session.deliver(1, 1).await;
+            until("blocked", || handle.stats().running == 1).await;
+            handle.stop();
+            assert!(handle.ended().await.expect_err("it runs").is_shutdown_timeout());
+        });
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().expect("this binary"))
+        .args(["--exact", "stopping::a_process_exits_with_handlers_blocked"])
+        .env(CHILD, "1")
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("a process");
+    let began = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("our child") {
+            break status;
+        }
+        if began.elapsed() > Duration::from_secs(20) {
+            child.kill().expect("our child");
+            panic!("it does not exit");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(status.success());
+}
+
 #[test]
 fn a_run_without_an_actix_system_is_refused() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
