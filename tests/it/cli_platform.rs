@@ -1,6 +1,7 @@
 //! The platform as an operator runs it: `serve` and `credential` of the real binary.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::value::RawValue;
@@ -18,7 +19,12 @@ pub(crate) struct Platform {
 impl Platform {
     /// A server with short leases, and a credential that may do everything on the queue `reports`.
     pub(crate) fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
+        Self::start_in(&std::env::temp_dir())
+    }
+
+    /// The same, in a folder of its own below `parent`.
+    pub(crate) fn start_in(parent: &Path) -> Self {
+        let folder = tempfile::tempdir_in(parent).expect("a folder");
         let mut platform = Self { folder, url: String::new(), credential: String::new(), server: None };
         platform.serve();
         platform.credential = platform.create_credential("all", "report,consume,manage");
@@ -27,15 +33,21 @@ impl Platform {
 
     /// Starts the server anew, on another port.
     pub(crate) fn serve(&mut self) {
-        self.serve_at("127.0.0.1:0");
+        self.serve_with(&[]);
     }
 
     /// Starts the server anew at an address.
     pub(crate) fn serve_at(&mut self, address: &str) {
-        let mut command = perilune(["serve", "--listen", address, "--lease-ms", "1000", "--heartbeat-ms", "1000"]);
+        self.serve_with(&["--listen", address]);
+    }
+
+    /// Starts the server anew with these options, on another port where they name none.
+    pub(crate) fn serve_with(&mut self, options: &[&str]) {
+        let mut command = perilune(["serve", "--lease-ms", "1000", "--heartbeat-ms", "1000"]);
+        command.env("PERILUNE_LISTEN", "127.0.0.1:0").args(options);
         let server = Running::start(command.args(["--database", &self.database()]));
         let line = server.line();
-        self.url = line.split_whitespace().find(|word| word.starts_with("http://")).expect("a URL").to_owned();
+        self.url = line.split_whitespace().find(|word| word.starts_with("http")).expect("a URL").to_owned();
         self.server = Some(server);
     }
 
