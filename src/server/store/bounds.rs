@@ -8,5 +8,7 @@ pub(super) const LEASE_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub(super) const SCAN_MAX: usize = 1_000;
 /// Rows that one sweep ends, takes or forgets of a kind.
 pub(super) const SWEEP_MAX: usize = 500;
+/// Subscriptions whose windows a sweep fills at once.
+pub(super) const TOGETHER_MAX: usize = 64;
 /// Subscriptions named in the figures as blocked.
 pub(super) const BLOCKED_MAX: usize = 1_000;

@@ -87,7 +87,9 @@ pub enum OpenError {
         known: u32,
     },
     /// An operator's command found a database that only a server may bring up to date.
-    #[error("the database has schema version {found} and a running server; restart the server to bring it to {known}")]
+    #[error(
+        "the database has schema version {found}, this program needs {known}: a server of this version makes it so when it starts"
+    )]
     Older {
         /// The database's version.
         found: u32,

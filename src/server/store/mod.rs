@@ -116,6 +116,8 @@ pub async fn open(url: &DatabaseUrl, role: Role) -> Result<Arc<dyn Store>, OpenE
 pub async fn examine(url: &DatabaseUrl) -> Result<(), OpenError> {
     match url {
         DatabaseUrl::Sqlite(url) => SqliteStore::examine(url).await,
+        #[cfg(feature = "postgres")]
+        DatabaseUrl::Postgres(options) => PostgresStore::examine(options, &SchemaName::default()).await,
         // With SQLite alone compiled in there is no other.
         #[allow(unreachable_patterns)]
         _ => Err(OpenError::UnknownEngine),

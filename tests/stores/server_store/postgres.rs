@@ -52,6 +52,11 @@ impl Schema {
         PostgresStore::open(self.options.clone(), self.name.clone(), role).await
     }
 
+    /// Looks at the schema.
+    pub(crate) async fn examine(&self) -> Result<(), OpenError> {
+        PostgresStore::examine(&self.options, &self.name).await
+    }
+
     /// Runs a statement with the schema's name in place of every `{s}`.
     pub(crate) async fn run_in(&self, template: &str) {
         self.run(template.replace("{s}", self.name.as_str())).await;

@@ -228,7 +228,10 @@ fn request(reader: &Reader, n: u128) -> LeaseRequest {
 #[tokio::test]
 async fn an_operator_makes_a_schema_but_leaves_an_old_one_to_the_servers() {
     let Some(schema) = Schema::fresh().await else { return };
+    let examined = schema.examine().await;
+    assert!(matches!(examined, Err(OpenError::Older { found: 0, .. })), "{examined:?}");
     let operator = schema.open_as(Role::Operator).await.expect("made");
+    schema.examine().await.expect("up to date");
     perilune::server::store::Upkeep::close(&operator).await.expect("closed");
     schema.run_in("UPDATE {s}.perilune_migrations SET version = 99 WHERE component = 'server'").await;
     for role in [Role::Operator, Role::Server] {

@@ -59,6 +59,14 @@ impl PostgresStore {
         open::start(options, schema, role).await
     }
 
+    /// Looks at a database without changing it: whether it has a server's schema, and at this program's version.
+    ///
+    /// # Errors
+    /// [`OpenError`]; `Older` where a server has yet to bring it up to date.
+    pub async fn examine(options: &PgConnectOptions, schema: &SchemaName) -> Result<(), OpenError> {
+        open::examine(options, schema).await
+    }
+
     /// Asks the lane that appends to the log.
     fn append<T, F>(&self, question: F) -> Answer<'_, T>
     where

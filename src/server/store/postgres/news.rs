@@ -118,13 +118,14 @@ async fn listen(pool: PgPool, channel: String, this_server: u128, waker: Waker) 
             Ok(()) => {}
         }
         tokio::time::sleep(RETRY).await;
-        waker.wake(Wake::Everything);
     }
 }
 
 async fn hear(pool: &PgPool, channel: &str, this_server: u128, waker: &Waker) -> Result<(), sqlx::Error> {
     let mut listener = PgListener::connect_with(pool).await?;
     listener.listen(channel).await?;
+    // What was told before it listened.
+    waker.wake(Wake::Everything);
     loop {
         match listener.try_recv().await? {
             Some(notice) => match heard(notice.payload(), this_server) {

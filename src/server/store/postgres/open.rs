@@ -75,7 +75,7 @@ pub(super) async fn start(
     let thread = std::thread::Builder::new().name("perilune-postgres".to_owned());
     let served = move || {
         runtime.block_on(async {
-            let (store, ended) = match open(options, &schema, role).await {
+            let (store, ended) = match open(&options, &schema, role).await {
                 Ok(open) => open,
                 Err(error) => return drop(reply.send(Err(error))),
             };
@@ -88,12 +88,29 @@ pub(super) async fn start(
     opened.await.unwrap_or_else(|_| Err(failed(std::io::Error::other("the store's thread has ended"))))
 }
 
+/// Looks at a database and its schema without changing either.
+pub(super) async fn examine(options: &PgConnectOptions, schema: &SchemaName) -> Result<(), OpenError> {
+    let pool = connect(options, schema).await?;
+    let valid = migrate::validate(&pool, &TablePrefix::default(), &SERVER).await;
+    pool.close().await;
+    valid.map_err(schema_failure)
+}
+
+/// Connects with the schema alone on the path: a table of somebody else's never takes the place of a missing one of
+/// ours.
+async fn connect(options: &PgConnectOptions, schema: &SchemaName) -> Result<PgPool, OpenError> {
+    let options = options.clone().options([("search_path", schema.as_str())]);
+    connect_postgres(&options, &PoolSettings::default()).await.map_err(failure)
+}
+
 type Ended = Vec<tokio::task::JoinHandle<()>>;
 
-async fn open(options: PgConnectOptions, schema: &SchemaName, role: Role) -> Result<(PostgresStore, Ended), OpenError> {
-    // Alone on the path: a table of somebody else's never takes the place of a missing one of ours.
-    let options = options.options([("search_path", schema.as_str())]);
-    let pool = connect_postgres(&options, &PoolSettings::default()).await.map_err(failure)?;
+async fn open(
+    options: &PgConnectOptions,
+    schema: &SchemaName,
+    role: Role,
+) -> Result<(PostgresStore, Ended), OpenError> {
+    let pool = connect(options, schema).await?;
     bring_up_to_date(&pool, schema, role).await?;
     let news = News::start(&pool, schema);
     let (lanes, ended) = Lanes::start(&pool, &news).await.map_err(|error| failure(error.into()))?;

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use perilune_proto::lease::{Moment, is_blocked};
 use perilune_proto::limits::{IDEMPOTENCY_RETENTION, REPLAY_RETENTION};
 use perilune_proto::scalar::{Sequence, SubscriptionId};
 
-use super::super::bounds::{BLOCKED_MAX, SWEEP_MAX};
+use super::super::bounds::{BLOCKED_MAX, SWEEP_MAX, TOGETHER_MAX};
 use super::super::{Answer, ExpiredDeliveries, Retained, Retention, StoreError, StoreFigures, Swept, Upkeep, Wakes};
 use super::PostgresStore;
 use super::delivery::now;
@@ -67,17 +68,23 @@ impl Upkeep for PostgresStore {
             let mut swept = Swept::default();
             let lapsed = self.subscriptions(LAPSED, Some(LAPSED_SUBSCRIPTIONS_MAX)).await?;
             swept.more = wide(lapsed.len()) >= LAPSED_SUBSCRIPTIONS_MAX.unsigned_abs();
-            for id in lapsed {
-                let (again, expired) = self.write(id, move |unit| Box::pin(lapse(unit, id))).await?;
+            // All at once, so that they share commits.
+            let lapses = lapsed.into_iter().map(|id| self.write(id, move |unit| Box::pin(lapse(unit, id))));
+            for (again, expired) in try_join_all(lapses).await? {
                 swept.lapsed += again;
                 swept.expired.extend(expired);
             }
             swept.forgotten = self.append(|unit| Box::pin(forget(unit))).await?;
             swept.more |= swept.forgotten >= wide(SWEEP_MAX);
-            for id in self.subscriptions(IDLE, None).await? {
-                let (taken, more) = self.write(id, move |unit| Box::pin(take(unit, id))).await?;
-                swept.taken += taken;
-                swept.more |= more;
+            for idle in self.subscriptions(IDLE, None).await?.chunks(TOGETHER_MAX) {
+                let takes = idle.iter().map(|id| {
+                    let id = *id;
+                    self.write(id, move |unit| Box::pin(take(unit, id)))
+                });
+                for (taken, more) in try_join_all(takes).await? {
+                    swept.taken += taken;
+                    swept.more |= more;
+                }
             }
             Ok(swept)
         })

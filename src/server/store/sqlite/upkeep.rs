@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use perilune_proto::lease::is_blocked;
 use perilune_proto::limits::{IDEMPOTENCY_RETENTION, REPLAY_RETENTION};
 use perilune_proto::scalar::{Sequence, SubscriptionId};
 
-use super::super::bounds::{BLOCKED_MAX, SWEEP_MAX};
+use super::super::bounds::{BLOCKED_MAX, SWEEP_MAX, TOGETHER_MAX};
 use super::super::{Answer, ExpiredDeliveries, Retained, Retention, StoreError, StoreFigures, Swept, Upkeep, Wakes};
 use super::SqliteStore;
 use super::lease::numbers;
@@ -61,10 +62,16 @@ impl Upkeep for SqliteStore {
             swept.more |= forgotten >= wide(SWEEP_MAX);
             let (pool, _) = self.reader()?;
             let idle: Vec<(i64,)> = sqlx::query_as(IDLE).fetch_all(pool).await?;
-            for (number,) in idle {
-                let (taken, more) = self.write(move |unit| Box::pin(take(unit, number))).await?;
-                swept.taken += taken;
-                swept.more |= more;
+            for idle in idle.chunks(TOGETHER_MAX) {
+                // All at once, so that they share commits.
+                let takes = idle.iter().map(|(number,)| {
+                    let number = *number;
+                    self.write(move |unit| Box::pin(take(unit, number)))
+                });
+                for (taken, more) in try_join_all(takes).await? {
+                    swept.taken += taken;
+                    swept.more |= more;
+                }
             }
             Ok(swept)
         })
