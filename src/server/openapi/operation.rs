@@ -36,15 +36,17 @@ impl Operation {
     }
 
     /// Takes a JSON body.
-    pub(super) fn takes(self, body: &str) -> Self {
-        self.takes_as("application/json", &schema(body)).refuses(&[400, 408, 413, 415])
+    pub(super) fn takes(mut self, body: &str) -> Self {
+        let body = json!({"required": true, "content": {"application/json": {"schema": schema(body)}}});
+        self.document.insert("requestBody".to_owned(), body);
+        self.refuses(&[400, 408, 413, 415])
     }
 
-    /// Takes a body of another media type.
-    pub(super) fn takes_as(mut self, media_type: &str, body: &Value) -> Self {
-        let body = json!({"required": true, "content": {media_type: {"schema": body}}});
+    /// Takes a text of another media type.
+    pub(super) fn takes_text(mut self, media_type: &str, description: &str) -> Self {
+        let body = json!({"required": true, "content": {media_type: {"schema": {"type": "string", "minLength": 1, "description": description}}}});
         self.document.insert("requestBody".to_owned(), body);
-        self
+        self.refuses(&[400, 408, 413, 415])
     }
 
     /// Takes no body, and refuses one.
@@ -77,6 +79,17 @@ impl Operation {
     pub(super) fn with_header(mut self, status: u16, name: &str) -> Self {
         if let Some(answer) = self.responses.get_mut(&status.to_string()) {
             answer["headers"][name] = header(name);
+        }
+        self
+    }
+
+    /// Says which operations take which part of an answer as which parameter: JSON pointers into the body.
+    pub(super) fn leads_to(mut self, status: u16, parameter: &str, pointer: &str, operations: &[&str]) -> Self {
+        if let Some(answer) = self.responses.get_mut(&status.to_string()) {
+            for id in operations {
+                let source = format!("$response.body#{pointer}");
+                answer["links"][*id] = json!({"operationId": id, "parameters": {parameter: source}});
+            }
         }
         self
     }

@@ -42,6 +42,7 @@ fn report() -> Operation {
         .parameters(&[parameter("IdempotencyKey")])
         .takes("Report")
         .gives(201, "The written event.", "Event")
+        .leads_to(201, "task_id", "/task_id", &["task"])
         .gives(200, "The event that was written when the key was first seen with this body.", "Event")
         .refuses(&[409])
 }
@@ -55,7 +56,6 @@ fn batch(config: &ServerConfig) -> Operation {
     );
     Operation::new("batch", TAG, "Report what happened to many tasks.")
         .description(&text)
-        .takes_as(NDJSON, &json!({"type": "string"}))
+        .takes_text(NDJSON, "Lines, each one JSON object.")
         .gives_as(200, "A verdict a line.", NDJSON, &json!({"type": "string"}))
-        .refuses(&[400, 408, 413, 415])
 }

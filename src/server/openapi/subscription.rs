@@ -7,6 +7,9 @@ use super::operation::{Operation, parameter};
 
 const TAG: &str = "subscriptions";
 
+/// The operations on one subscription.
+const OF_ONE: [&str; 7] = ["subscription", "unsubscribe", "pause", "resume", "seek", "deliveries", "budget_of_all"];
+
 pub(super) fn paths() -> Paths {
     vec![
         (
@@ -21,6 +24,7 @@ pub(super) fn paths() -> Paths {
                     .takes("NewSubscription")
                     .gives(201, "The subscription.", "Subscription")
                     .with_header(201, "Location")
+                .leads_to(201, "id", "/subscription_id", &OF_ONE)
                     .finish(),
             }),
         ),

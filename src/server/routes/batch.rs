@@ -67,7 +67,7 @@ async fn read(state: &State, caller: &Caller, mut payload: Payload) -> Result<Re
         lines.feed(&chunk, &mut judge)?;
     }
     lines.finish().map_or(Ok(()), &mut judge)?;
-    Ok(read)
+    if read.is_empty() { Err(Problem::new(Code::Malformed, "a batch has at least one line")) } else { Ok(read) }
 }
 
 fn too_large(detail: String) -> Problem {
