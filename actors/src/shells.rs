@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::acknowledger::{AckAnswered, Acknowledger, Attach, Commit};
 use crate::connection::{SendAck, SendPing};
-use crate::custody::{ChildExited, End, ExitGuard, Life};
+use crate::custody::{ChildExited, ExitGuard, Life, Owned};
 use crate::heartbeat::{Heartbeat, PingAnswered, StartBeat, StopBeat};
 use crate::support::Sent;
 
@@ -117,10 +117,12 @@ async fn an_actor_ends_with_its_owner_whatever_timers_it_has() {
     let around = Around::default().start();
     let heartbeat = Heartbeat::new(around.downgrade().recipient(), guard(Role::Heartbeat, &around)).start();
     let beat = StartBeat { epoch: Epoch(1), interval: Duration::from_secs(1), connection: around.clone().recipient() };
-    heartbeat.send(beat).await.expect("it lives");
-    heartbeat.do_send(End);
+    let actor = heartbeat.clone();
+    let owned = Owned::from(heartbeat);
+    owned.send(beat).await.expect("it lives");
+    drop(owned);
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert!(!heartbeat.connected());
+    assert!(!actor.connected());
     assert_eq!(look(&around).await, (0, 0, 0, 0, 1), "its exit is told");
 }
 

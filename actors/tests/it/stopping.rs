@@ -241,50 +241,6 @@ async fn a_consumer_runs_from_any_arbiter() {
     soon("the end", ended).await.expect("sent").expect("a clean end");
 }
 
-/// The process of this test, run again as a child: it ends although a handler's thread is blocked for ever.
-#[test]
-fn a_process_exits_with_handlers_blocked() {
-    const CHILD: &str = "PERILUNE_TEST_CHILD";
-    if std::env::var_os(CHILD).is_some() {
-        return actix::System::new().block_on(async {
-            let mut peer = Peer::start().await;
-            let consumer = Consumer::builder(client(&peer), subscription_id())
-                .shutdown_timeout(Duration::from_millis(50))
-                .handler(|_event, _context| async {
-                    loop {
-                        std::thread::park();
-                    }
-                })
-                .build()
-                .expect("in range");
-            let handle = consumer.start().expect("an actix system");
-            let mut session = peer.session().await;
-            session.deliver(1, 1).await;
-            until("blocked", || handle.stats().running == 1).await;
-            handle.stop();
-            assert!(handle.ended().await.expect_err("it runs").is_shutdown_timeout());
-        });
-    }
-    let mut child = std::process::Command::new(std::env::current_exe().expect("this binary"))
-        .args(["--exact", "stopping::a_process_exits_with_handlers_blocked"])
-        .env(CHILD, "1")
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .expect("a process");
-    let began = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().expect("our child") {
-            break status;
-        }
-        if began.elapsed() > Duration::from_secs(20) {
-            child.kill().expect("our child");
-            panic!("it does not exit");
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
-    assert!(status.success());
-}
-
 #[test]
 fn a_run_without_an_actix_system_is_refused() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
