@@ -34,13 +34,20 @@ use super::subscription::SubscriptionArgs;
 )]
 pub(crate) struct Cli {
     /// A TOML file with settings
-    #[arg(long, global = true, value_name = "PATH", env = "PERILUNE_CONFIG")]
+    #[arg(long, global = true, help_heading = "General", value_name = "PATH", env = "PERILUNE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
     /// What to log on stderr: off, error, warn, info, debug, trace, or levels by target [default: warn; demo: error]
-    #[arg(long, global = true, value_name = "FILTER", env = "PERILUNE_LOG")]
+    #[arg(long, global = true, help_heading = "General", value_name = "FILTER", env = "PERILUNE_LOG")]
     pub(crate) log: Option<String>,
     /// What the logs look like
-    #[arg(long, global = true, value_name = "FORMAT", env = "PERILUNE_LOG_FORMAT", default_value = "text")]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "General",
+        value_name = "FORMAT",
+        env = "PERILUNE_LOG_FORMAT",
+        default_value = "text"
+    )]
     pub(crate) log_format: LogFormat,
     #[command(subcommand)]
     pub(crate) command: CliCommand,

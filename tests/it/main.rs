@@ -5,6 +5,7 @@ mod cli_consume;
 mod cli_consume_usage;
 mod cli_demo;
 mod cli_disk;
+mod cli_docs;
 mod cli_forward;
 mod cli_inbox;
 mod cli_platform;
