@@ -205,3 +205,8 @@ impl<DB: Store> Inbox<DB> {
         self.0.writer.pool()
     }
 }
+
+// The page's snippets compile.
+#[cfg(all(doctest, feature = "outbox", feature = "postgres"))]
+#[doc = include_str!("../../docs/inbox.md")]
+struct InboxDocument;

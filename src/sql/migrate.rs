@@ -8,7 +8,7 @@
 //! - On SQLite and PostgreSQL a run is one transaction. MySQL commits with every DDL statement, so statements run one
 //!   by one, every one of them must be repeatable (`IF NOT EXISTS`), and a run that broke off is simply run again.
 //! - `sqlx::migrate!` can't be used: it knows no prefix and has one history per database
-//!   (docs/decisions/0010-own-migrator.md).
+//!   (docs/decisions/0006-own-migrator.md).
 
 use std::future::Future;
 
