@@ -91,8 +91,16 @@ impl TestServer {
 
     /// A server with other settings than the defaults, on an SQLite file of its own.
     pub(crate) async fn start_with(set: impl FnOnce(ServerConfigBuilder) -> ServerConfigBuilder) -> Self {
+        Self::start_on(|store| store, set).await
+    }
+
+    /// A server whose store is made of one on an SQLite file.
+    pub(crate) async fn start_on(
+        wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
+        set: impl FnOnce(ServerConfigBuilder) -> ServerConfigBuilder,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = sqlite(folder.path()).await;
+        let store = wrap(sqlite(folder.path()).await);
         let config = ServerConfig::builder().listen("127.0.0.1:0".parse().expect("an address")).workers(1);
         let config = set(config).build().expect("a valid configuration");
         let running = Server::start(config, Arc::clone(&store)).await.expect("the server starts");

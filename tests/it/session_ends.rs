@@ -6,6 +6,7 @@ use perilune::server::Stopped;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 
+use crate::held_store::HeldStore;
 use crate::http_harness::{TestServer, eventually};
 use crate::session_client::{Client, End, closed_with};
 
@@ -128,4 +129,26 @@ async fn a_stopping_server_tells_its_sessions_and_ends_at_once() {
     for end in ends {
         assert_eq!(end, closed_with(1012, "UNAVAILABLE"));
     }
+}
+
+#[actix_web::test]
+async fn a_session_whose_answer_is_its_end_ends_so_while_the_server_stops() {
+    let (server, held) = HeldStore::serve(|config| config).await;
+    let id = server.subscribe(json!({})).await;
+    let mut client = Client::consume(&server, &id, 1).await;
+    let mut other = Client::consume(&server, &id, 1).await;
+    server.store.revoke_credential("all".parse().expect("a name")).await.expect("revoked");
+    held.hold();
+    let ping = client.ping_frame();
+    client.send(&ping).await;
+    held.holds(1).await;
+    let ended = async {
+        // By then every session has heard of the stop.
+        assert_eq!(other.end().await, closed_with(1012, "UNAVAILABLE"));
+        held.release();
+        client.end().await
+    };
+    let (stopped, end) = tokio::join!(server.running.stop(), ended);
+    assert_eq!(end, closed_with(1008, "UNAUTHENTICATED"));
+    assert_eq!(stopped, Stopped::Cleanly);
 }

@@ -132,7 +132,7 @@ impl Session {
     async fn handle(&mut self, event: Event) -> Option<Farewell> {
         let now = std::time::Instant::now();
         match event {
-            Event::Stop => self.stop().await,
+            Event::Stop => return self.stop().await,
             Event::Seating(Seating::Ended(refusal)) => self.machine.end(refusal),
             Event::Seating(Seating::Granted(grant)) => self.deliver(grant, now),
             Event::Answered(answered) => self.take(answered, now),
@@ -198,21 +198,25 @@ impl Session {
         None
     }
 
-    /// Answers what was asked before the server was told to stop, then ends.
-    async fn stop(&mut self) {
+    /// Answers what was asked before the server was told to stop, then ends. Gives the end where an answer was one.
+    async fn stop(&mut self) -> Option<Farewell> {
         let answers = async {
             while let Some(answered) = self.questions.next().await {
                 if !matches!(answered, Answered::Register(..)) {
                     self.take(answered, std::time::Instant::now());
                 }
-                if self.carry_out().is_some() {
-                    return;
+                if let Some(farewell) = self.carry_out() {
+                    return Some(farewell);
                 }
             }
+            None
         };
         // What the store has not answered by then, the client asks again elsewhere.
-        let _in_time = timeout(ANSWERS_WAIT, answers).await;
+        if let Ok(Some(farewell)) = timeout(ANSWERS_WAIT, answers).await {
+            return Some(farewell);
+        }
         self.machine.shut_down();
+        None
     }
 
     /// Says goodbye and lets the connection go.
