@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::held_store::HeldStore;
 use crate::http_harness::{PATIENCE, Request, TestServer, eventually};
 use crate::session_client::Client;
 
@@ -110,6 +111,22 @@ async fn more_requests_than_the_limit_are_told_to_come_again() {
     assert!(answer.header("retry-after").is_some_and(|seconds| seconds.parse::<u32>().is_ok()), "{answer:?}");
     drop(slow);
     eventually(async || server.get("/v1/subscriptions").await.status == 200).await;
+}
+
+#[actix_web::test]
+async fn a_report_that_waits_for_the_store_keeps_its_place_among_the_requests() {
+    let limits = Limits { requests_per_credential: 1, ..Limits::default() };
+    let (server, held) = HeldStore::serve(|config| config.limits(limits)).await;
+    held.hold();
+    let reported = server.report(1, "succeeded");
+    let meanwhile = async {
+        held.holds(1).await;
+        let answer = server.get("/v1/subscriptions").await;
+        held.release();
+        answer
+    };
+    let (_, refused) = tokio::join!(reported, meanwhile);
+    refused.expect_problem(429, "RATE_LIMITED");
 }
 
 #[actix_web::test]

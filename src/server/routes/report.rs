@@ -8,7 +8,7 @@ use perilune_proto::scalar::{Name, ScalarError};
 
 use super::incoming::{self, Key255, outcome};
 use super::{json, resource, segment};
-use crate::server::auth::authorize;
+use crate::server::auth::{Caller, authorize};
 use crate::server::metrics::ReportOutcome;
 use crate::server::problem::Problem;
 use crate::server::request::body::json_text;
@@ -21,18 +21,21 @@ pub(super) fn resource_of_reports() -> Resource {
 }
 
 async fn report(state: Data<State>, request: HttpRequest, payload: Payload) -> Result<HttpResponse, Problem> {
-    let answer = match read(&state, &request, payload).await {
-        Ok(report) => write(&state, report).await,
-        Err(refused) => Err(refused),
-    };
+    let answer = answer(&state, &request, payload).await;
     if answer.is_err() {
         state.metrics.reported(ReportOutcome::Refused);
     }
     answer
 }
 
-async fn read(state: &State, request: &HttpRequest, payload: Payload) -> Result<Report, Problem> {
+async fn answer(state: &State, request: &HttpRequest, payload: Payload) -> Result<HttpResponse, Problem> {
+    // Held to the end: its place among the requests counts the one that waits for the store, too.
     let caller = authorize(state, request, Scope::Report).await?;
+    let report = read(&caller, request, payload).await?;
+    write(state, report).await
+}
+
+async fn read(caller: &Caller, request: &HttpRequest, payload: Payload) -> Result<Report, Problem> {
     // A text that is no name is no queue of anybody's.
     let queue: Option<Name> = segment(request, "queue").parse().ok();
     caller.expect_queue(queue.as_ref())?;
