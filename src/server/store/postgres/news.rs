@@ -20,7 +20,7 @@ use crate::sql::SqlError;
 
 /// The least time between two rounds of notices.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long after a failure the listener tries again.
+/// How long after a failure notices are sent again, and listened for again.
 const RETRY: Duration = Duration::from_millis(500);
 /// Notices of one round; beyond that everybody looks at everything.
 const ROUND_MAX: usize = 1_000;
@@ -62,7 +62,13 @@ impl News {
             match sqlx::query(SEND).bind(&channel).bind(&notices).execute(&pool).await {
                 Ok(_) => {}
                 Err(sqlx::Error::PoolClosed) => return,
-                Err(error) => tracing::debug!(error = %SqlError::from(error), "notices were not sent"),
+                Err(error) => {
+                    tracing::debug!(error = %SqlError::from(error), "notices were not sent");
+                    // For all that went with them, once the database answers.
+                    self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).insert(Wake::Everything);
+                    self.pending.notify_one();
+                    tokio::time::sleep(RETRY).await;
+                }
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -109,7 +115,7 @@ impl News {
     }
 }
 
-/// Passes on what other servers tell, and says that everything may have changed when it could not hear them.
+/// Passes on what other servers tell, and says that everything may have changed once it can hear them again.
 async fn listen(pool: PgPool, channel: String, this_server: u128, waker: Waker) {
     loop {
         match hear(&pool, &channel, this_server, &waker).await {
