@@ -3,10 +3,9 @@
 //! | file | what |
 //! | --- | --- |
 //! | `run` | the consumer from start to end |
-//! | `worker` | one event: turnstile, memory, sink |
+//! | `worker` | one event: memory, sink |
 //! | `print`, `exec`, `forward` | the three sinks |
 //! | `memory` | `--inbox`: what was handled before |
-//! | `turnstile` | `--max-events` |
 //! | `notices` | `--notices` |
 
 mod event_json;
@@ -17,7 +16,6 @@ mod notices;
 mod print;
 mod run;
 mod sink;
-mod turnstile;
 mod webhook;
 mod worker;
 

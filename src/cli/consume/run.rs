@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use perilune_actors::{ConfigError, Consumer, ConsumerHandle, Notice, RunError, RunErrorKind};
+use perilune_actors::{ConfigError, Consumer, ConsumerHandle, RunError, RunErrorKind};
 use perilune_proto::consumer::CauseCode;
 use tokio::sync::mpsc;
 
 use super::exec::{Exec, Groups};
 use super::forward::Forward;
 use super::memory::Memory;
-use super::turnstile::Turnstile;
 use super::worker::{Plan, Shared, Worker};
 use super::{ConsumeArgs, notices};
 use crate::cli::exit::{Failure, Left, Outcome};
@@ -30,9 +29,8 @@ pub(crate) async fn run(args: ConsumeArgs) -> Outcome {
         (None, Some(_)) => return Err(Failure::usage("--consumer needs --inbox: where its events are remembered")),
     };
     let (fatal, fatal_news) = mpsc::channel(1);
-    let turnstile = Turnstile::new(args.max_events);
     let settled = memory.clone();
-    let shared = Shared { plan, memory, turnstile: turnstile.clone(), fatal };
+    let shared = Shared { plan, memory, fatal };
     let mut builder = Consumer::builder(client, args.subscription)
         .capacity(capacity(&args))
         .shutdown_timeout(args.shutdown_timeout)
@@ -52,7 +50,7 @@ pub(crate) async fn run(args: ConsumeArgs) -> Outcome {
     };
     let stop = signals::listen(last_words)?;
     let handle = consumer.start().map_err(failure)?;
-    let fatal = watch(&args, &handle, &stop, fatal_news, &turnstile).await;
+    let fatal = watch(&args, &handle, &stop, fatal_news).await;
     let ended = handle.ended().await;
     // What still runs was given all the time there is; it must not outlive its consumer.
     groups.kill();
@@ -86,7 +84,6 @@ async fn watch(
     handle: &ConsumerHandle,
     stop: &StopSignal,
     mut fatal_news: mpsc::Receiver<String>,
-    turnstile: &Turnstile,
 ) -> Option<String> {
     let mut news = handle.notices();
     let (mut stopping, mut fatal) = (false, None);
@@ -104,9 +101,6 @@ async fn watch(
             }
             notice = news.next() => match notice {
                 Some(notice) => {
-                    if matches!(notice, Notice::ProofLost { .. }) {
-                        turnstile.want_one_more();
-                    }
                     if args.notices {
                         notices::write(args.subscription, &notice);
                     }

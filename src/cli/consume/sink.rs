@@ -35,7 +35,4 @@ pub(crate) enum SinkError {
     /// The lease left no time for it.
     #[error("the lease ran out")]
     LeaseOver,
-    /// The consumer stops.
-    #[error("the consumer stops")]
-    Stopping,
 }

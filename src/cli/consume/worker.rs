@@ -1,4 +1,4 @@
-//! One event's way: its turn, what is remembered of it, the sink.
+//! One event's way: what is remembered of it, the sink.
 
 use std::sync::Arc;
 
@@ -10,7 +10,6 @@ use super::forward::{Forward, Forwarder};
 use super::memory::Memory;
 use super::print;
 use super::sink::SinkError;
-use super::turnstile::Turnstile;
 
 /// What is done with an event, as it is given to the handler threads.
 #[derive(Debug, Clone)]
@@ -25,7 +24,6 @@ pub(crate) enum Plan {
 pub(crate) struct Shared {
     pub(crate) plan: Plan,
     pub(crate) memory: Option<Memory>,
-    pub(crate) turnstile: Turnstile,
     /// Told once what makes going on pointless.
     pub(crate) fatal: mpsc::Sender<String>,
 }
@@ -53,10 +51,6 @@ impl Worker {
     }
 
     async fn run(&self, event: &ResultEvent, context: &EventContext) -> Result<(), SinkError> {
-        let turn = tokio::select! {
-            turn = self.shared.turnstile.pass() => turn.ok_or(SinkError::Stopping)?,
-            _ = context.cancellation().cancelled() => return Err(SinkError::Stopping),
-        };
         let known = match &self.shared.memory {
             Some(memory) => memory.knows(event, context).await?,
             None => false,
@@ -67,7 +61,6 @@ impl Worker {
                 memory.remember(event, context).await?;
             }
         }
-        turn.keep();
         Ok(())
     }
 
@@ -84,7 +77,7 @@ impl EventHandler for Worker {
     async fn handle(&self, event: Arc<ResultEvent>, context: EventContext) -> HandlerResult {
         let result = self.run(&event, &context).await;
         match &result {
-            Ok(()) | Err(SinkError::Stopping) => {}
+            Ok(()) => {}
             Err(error @ SinkError::Stdout(cause)) => {
                 // Nobody will ever see what is printed: that ends the command, not only this event.
                 let _ = self.shared.fatal.try_send(format!("{error}: {cause}"));
