@@ -11,7 +11,7 @@ use super::registry::Registry;
 use super::store::{COMPONENT, Dialect};
 use super::{Operation, OutcomeEngine, OutcomeStoreError};
 use crate::sql::migrate::{Applied, MigrateError};
-use crate::sql::{TablePrefix, migrate};
+use crate::sql::{SqlError, TablePrefix, migrate};
 
 /// Whose an operation is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -102,6 +102,21 @@ impl<DB: OutcomeEngine> Operations<DB> {
     /// [`MigrateError`].
     pub async fn validate(&self) -> Result<(), MigrateError> {
         migrate::validate(&self.pool, &self.prefix, &COMPONENT).await
+    }
+}
+
+/// Runs a transaction of our own to its end, whatever becomes of who asked for it: sqlx can't have a BEGIN or a COMMIT
+/// cancelled, and the pool would hand a connection that is left inside a transaction to somebody else.
+pub(super) async fn to_its_end<T, E>(transaction: impl Future<Output = Result<T, E>> + Send + 'static) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<SqlError> + Send + 'static,
+{
+    match tokio::spawn(transaction).await {
+        Ok(ended) => ended,
+        Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+        // The runtime is going down and took the task with it.
+        Err(_) => Err(SqlError::from(sqlx::Error::PoolClosed).into()),
     }
 }
 

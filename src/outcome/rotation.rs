@@ -3,6 +3,7 @@
 //! Source: outcome.md section 2. A reader meets a blob under its old key or its new one; it needs both until the
 //! rotation is done.
 
+use super::operations::to_its_end;
 use super::protect::{self, BlobContext, ProtectedBlob, Purpose};
 use super::store::Value;
 use super::{OperationId, Operations, OutcomeEngine, OutcomeStoreError};
@@ -47,10 +48,16 @@ impl<DB: OutcomeEngine> Operations<DB> {
         let mut done = KeyRotation::default();
         for (purpose, statements) in TABLES {
             let mut after = String::new();
-            while let Some(last) =
-                self.rotate_batch(purpose, statements, &after, batch.clamp(1, 1_000), &mut done).await?
-            {
-                after = last;
+            loop {
+                let (this, behind, batch) = (self.clone(), after.clone(), batch.clamp(1, 1_000));
+                let rotated = async move { this.rotate_batch(purpose, statements, &behind, batch).await };
+                let (last, rotated) = to_its_end(rotated).await?;
+                done.rewritten += rotated.rewritten;
+                done.unreadable += rotated.unreadable;
+                match last {
+                    Some(last) => after = last,
+                    None => break,
+                }
             }
         }
         Ok(done)
@@ -62,15 +69,14 @@ impl<DB: OutcomeEngine> Operations<DB> {
         (select, update): (&'static str, &'static str),
         after: &str,
         batch: u16,
-        done: &mut KeyRotation,
-    ) -> Result<Option<String>, OutcomeStoreError> {
+    ) -> Result<(Option<String>, KeyRotation), OutcomeStoreError> {
         let active = self.keys.active_key()?.id();
         let mut transaction = self.pool.begin_with(DB::BEGIN_WRITE).await.map_err(SqlError::from)?;
         let on = &mut *transaction;
         let values = [Value::Integer(active.0.into()), Value::Text(after), Value::Integer(batch.into())];
         let rows = DB::rows(on, &self.dialect.statement(select), &values).await?;
         let mut last = None;
-        let mut batch_done = KeyRotation::default();
+        let mut done = KeyRotation::default();
         for row in &rows {
             let id = DB::text(row, 0)?.unwrap_or_default();
             let operation_type = DB::text(row, 1)?.unwrap_or_default();
@@ -89,16 +95,14 @@ impl<DB: OutcomeEngine> Operations<DB> {
                     let values =
                         [Value::Bytes(blob.as_stored()), Value::Integer(blob.key_id()?.0.into()), Value::Text(&id)];
                     DB::execute(on, &self.dialect.statement(update), &values).await?;
-                    batch_done.rewritten += 1;
+                    done.rewritten += 1;
                 }
                 Err(protect::ProtectError::KeyProvider) => return Err(protect::ProtectError::KeyProvider.into()),
-                Err(_) => batch_done.unreadable += 1,
+                Err(_) => done.unreadable += 1,
             }
             last = Some(id);
         }
         transaction.commit().await.map_err(SqlError::at_commit)?;
-        done.rewritten += batch_done.rewritten;
-        done.unreadable += batch_done.unreadable;
-        Ok(last)
+        Ok((last, done))
     }
 }

@@ -7,6 +7,7 @@ use perilune_proto::scalar::{EventId, ScalarError, Timestamp};
 
 use super::plan::moment;
 use super::{RetentionError, TenantScope, checked};
+use crate::outcome::operations::to_its_end;
 use crate::outcome::store::Value;
 use crate::outcome::store::row::{self, Scope};
 use crate::outcome::{OperationId, Operations, OutcomeEngine};
@@ -132,6 +133,11 @@ impl<DB: OutcomeEngine> Operations<DB> {
         if !(1..=REASON_BYTES_MAX).contains(&hold.reason.len()) {
             return Err(RetentionError::Text { field: "reason", allowed: "1 to 4096 bytes" });
         }
+        let (this, scope, hold) = (self.clone(), scope.clone(), hold.clone());
+        to_its_end(async move { this.place(&scope, &hold).await }).await
+    }
+
+    async fn place(&self, scope: &TenantScope, hold: &PlaceHold) -> Result<HoldId, RetentionError> {
         let mut transaction = self.pool.begin_with(DB::BEGIN_WRITE).await.map_err(SqlError::from)?;
         let on = &mut *transaction;
         self.lock_operation(on, scope, hold.operation_id).await?;
@@ -163,6 +169,17 @@ impl<DB: OutcomeEngine> Operations<DB> {
         now: Timestamp,
     ) -> Result<(), RetentionError> {
         checked("actor", actor)?;
+        let (this, scope, actor) = (self.clone(), scope.clone(), actor.to_owned());
+        to_its_end(async move { this.release(&scope, hold_id, &actor, now).await }).await
+    }
+
+    async fn release(
+        &self,
+        scope: &TenantScope,
+        hold_id: HoldId,
+        actor: &str,
+        now: Timestamp,
+    ) -> Result<(), RetentionError> {
         let mut transaction = self.pool.begin_with(DB::BEGIN_WRITE).await.map_err(SqlError::from)?;
         let on = &mut *transaction;
         let id = hold_id.to_string();

@@ -12,6 +12,7 @@ use super::audit::{self, BatchRecord};
 use super::candidates::{self, Candidate};
 use super::policy::{RetentionPolicy, Target};
 use super::{RetentionError, checked};
+use crate::outcome::operations::to_its_end;
 use crate::outcome::store::Value;
 use crate::outcome::{Operations, OutcomeEngine};
 use crate::sql::SqlError;
@@ -83,7 +84,7 @@ struct Batch {
 
 impl<DB: OutcomeEngine> Operations<DB> {
     /// Deletes all that is due, batch by batch until nothing is. Each batch and its audit commit together; batches that
-    /// have committed stay when a later one fails.
+    /// have committed stay when a later one fails. Dropping the future ends the purge behind the batch that is under way.
     ///
     /// # Errors
     /// [`RetentionError::Text`] before anything is done; [`RetentionError::Storage`].
@@ -99,7 +100,8 @@ impl<DB: OutcomeEngine> Operations<DB> {
             let cutoff = policy.cutoff(target, order.now.unix_micros());
             let mut after = String::new();
             loop {
-                let batch = self.purge_batch(target, cutoff, &after, order).await?;
+                let (this, order, behind) = (self.clone(), order.clone(), after.clone());
+                let batch = to_its_end(async move { this.purge_batch(target, cutoff, &behind, &order).await }).await?;
                 *result.count(target) += batch.rows;
                 result.audit_records += batch.operations;
                 metrics::counter!("perilune_retention_purged_total", "target" => target.as_str()).increment(batch.rows);

@@ -14,6 +14,7 @@ on_every_engine! {
     a_purge_and_a_late_event_at_once_bring_nothing_back,
     two_events_of_a_new_operation_at_once_make_one,
     a_rotation_and_a_read_at_once_agree,
+    a_hold_or_a_purge_that_is_given_up_leaves_no_transaction_behind,
 }
 
 const ROUNDS: u128 = 40;
@@ -110,4 +111,33 @@ async fn a_rotation_and_a_read_at_once_agree<DB: TestEngine + OutcomeEngine>(sit
     let (rotated, ()) = tokio::join!(both.rotate_keys(1), read_all);
     assert_eq!(rotated.expect("rotated").rewritten, u64::try_from(ROUNDS).expect("few"));
     site.close().await;
+}
+
+async fn a_hold_or_a_purge_that_is_given_up_leaves_no_transaction_behind<DB: TestEngine + OutcomeEngine>(
+    site: Site<DB>,
+) {
+    let operations = operations(&site).await;
+    apply(&site, &operations, &event(1, 1, Status::Succeeded)).await.expect("applied");
+    apply(&site, &operations, &event(2, 1, Status::Started)).await.expect("applied");
+    for polls in 0..ROUNDS {
+        give_up(polls, operations.place_hold(&TenantScope::Every, &hold(1))).await;
+        give_up(polls, operations.purge(&policy(), &order())).await;
+        // On a connection that somebody left inside a transaction this fails, or is never committed.
+        let version = u64::try_from(polls).expect("small") + 2;
+        apply(&site, &operations, &event(2, version, Status::Started)).await.expect("applied");
+    }
+    let started = format!("SELECT COUNT(*) FROM {{p}}operation_journal WHERE operation_id = '{}'", operation_id(2));
+    assert_eq!(site.number(&started).await, i64::try_from(ROUNDS).expect("small") + 1);
+    site.close().await;
+}
+
+/// Polls a future so many times, then drops it wherever it is.
+async fn give_up(polls: u128, future: impl Future) {
+    let mut future = std::pin::pin!(future);
+    for _ in 0..polls {
+        if futures_util::poll!(&mut future).is_ready() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
 }
