@@ -14,6 +14,9 @@ use super::signals;
 use crate::server::store::{PastCursors, Role};
 use crate::server::{Limits, RunningServer, Server, ServerConfig, Stopped, TlsFiles};
 
+/// How long the database has to answer what it was asked last, and to let go.
+const CLOSE_MAX: Duration = Duration::from_secs(10);
+
 /// Run the server
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -107,9 +110,12 @@ pub(crate) async fn run(args: ServeArgs) -> Outcome {
         }
         Err(failure) => Err(failure),
     };
-    let closed = store.close().await;
+    let closed = tokio::time::timeout(CLOSE_MAX, store.close()).await;
     match stopped? {
-        Stopped::Cleanly => closed.map_err(|error| Failure::Failed(error.into())),
+        Stopped::Cleanly => match closed {
+            Ok(closed) => closed.map_err(|error| Failure::Failed(error.into())),
+            Err(_) => Err(Failure::failed("the database did not let go in time")),
+        },
         Stopped::AtTheDeadline => {
             tracing::warn!("requests or sessions were cut off when the shutdown timeout was over");
             Ok(())
