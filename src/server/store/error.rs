@@ -134,6 +134,13 @@ impl OpenError {
     }
 }
 
+impl StoreError {
+    /// The database does not say whether it is there.
+    pub(super) fn silent() -> Self {
+        Self::Unavailable(Cause::new("it did not answer in time"))
+    }
+}
+
 impl From<SqlError> for StoreError {
     fn from(error: SqlError) -> Self {
         match error.kind() {

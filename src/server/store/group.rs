@@ -31,6 +31,9 @@ const PLACE_WAIT: Duration = Duration::from_secs(5);
 
 /// What questions work with: a connection with an open transaction.
 pub(super) trait Unit: Sized + Send + 'static {
+    /// After so long without an answer a question has failed: a database beyond a network may fall silent.
+    const QUESTION_MAX: Duration = Duration::MAX;
+
     /// Begins a transaction.
     fn begin(&mut self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
@@ -134,7 +137,8 @@ where
 {
     fn run(self: Box<Self>, unit: &mut U) -> BoxFuture<'_, Answered> {
         Box::pin(async move {
-            let answer = (self.question)(unit).await;
+            let answer = tokio::time::timeout(U::QUESTION_MAX, (self.question)(unit)).await;
+            let answer = answer.unwrap_or_else(|_| Err(StoreError::silent()));
             let failure = answer.as_ref().err().cloned();
             let reply = self.reply;
             // Whoever asked may have gone; what was done stays done.
@@ -266,5 +270,55 @@ fn gather<U: Unit>(
             Ok(Message::Close(reply)) => *closing = Some(reply),
             Err(_) => break,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does nothing, and its questions have little time.
+    #[derive(Default)]
+    struct Idle(BTreeSet<Wake>);
+
+    impl Unit for Idle {
+        const QUESTION_MAX: Duration = Duration::from_millis(10);
+
+        async fn begin(&mut self) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        async fn turn(&mut self) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        async fn settle(&mut self, _failure: Option<&StoreError>) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        async fn commit(&mut self) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        async fn abandon(&mut self) {}
+
+        fn wakes(&mut self) -> &mut BTreeSet<Wake> {
+            &mut self.0
+        }
+
+        fn tell(&mut self, _wakes: BTreeSet<Wake>) {}
+
+        async fn close(self) {}
+    }
+
+    #[actix_web::test]
+    async fn a_question_that_nobody_answers_fails_alone_and_the_lane_goes_on() {
+        let (lane, questions) = lane();
+        let served = tokio::spawn(serve(questions, Idle::default()));
+        let silent = lane.ask::<(), _>(1, |_| Box::pin(std::future::pending())).await;
+        assert!(matches!(silent, Err(StoreError::Unavailable(_))), "{silent:?}");
+        assert_eq!(lane.ask(1, |_| Box::pin(async { Ok(7) })).await.expect("an answer"), 7);
+        lane.close().await.expect("closed");
+        served.await.expect("it ends");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use perilune_proto::rng::Rng;
@@ -20,6 +20,14 @@ use crate::sql::{SqlError, SqlErrorKind};
 /// Lanes of subscriptions. A subscription has one of them, so its questions share commits and never wait for each
 /// other's row lock within a server.
 const SUBSCRIPTION_LANES: usize = 4;
+
+/// The server ends a statement after 20 s. Whoever is silent for longer than that is out of reach, though no connection
+/// may have ended: a network that drops packets ends none for a quarter of an hour.
+const STATEMENT_MAX: Duration = Duration::from_secs(25);
+/// How long undoing may take before the connection is given up.
+const UNDO_MAX: Duration = Duration::from_secs(5);
+/// How long another connection may take.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// The ways to the connections that write.
 #[derive(Debug)]
@@ -120,15 +128,18 @@ impl Unit {
 }
 
 impl group::Unit for Unit {
+    const QUESTION_MAX: Duration = super::ANSWER_MAX;
+
     async fn begin(&mut self) -> Result<(), StoreError> {
         (self.head, self.questions) = (None, 0);
-        let begun = sqlx::raw_sql(sqlx::Postgres::BEGIN_WRITE).execute(&mut self.connection).await;
+        let begin = sqlx::raw_sql(sqlx::Postgres::BEGIN_WRITE).execute(&mut self.connection);
+        let begun = in_time(STATEMENT_MAX, begin).await;
         let Err(error) = begun.map_err(SqlError::from) else { return Ok(()) };
         if error.kind() != SqlErrorKind::Unavailable {
             return Err(error.into());
         }
         // The database went away since the last question; it may be back.
-        self.connection = self.options.connect().await?;
+        self.connection = in_time(CONNECT_MAX, self.options.connect()).await?;
         execute(&mut self.connection, sqlx::Postgres::BEGIN_WRITE).await
     }
 
@@ -153,21 +164,22 @@ impl group::Unit for Unit {
             }
             _ => "ROLLBACK TO SAVEPOINT question",
         };
-        execute(&mut self.connection, undo).await.map_err(|_| failure.clone())
+        let undone = in_time(UNDO_MAX, sqlx::raw_sql(undo).execute(&mut self.connection)).await;
+        undone.map(drop).map_err(|_| failure.clone())
     }
 
     async fn commit(&mut self) -> Result<(), StoreError> {
-        let committed = sqlx::raw_sql("COMMIT").execute(&mut self.connection).await;
+        let committed = in_time(STATEMENT_MAX, sqlx::raw_sql("COMMIT").execute(&mut self.connection)).await;
         self.head = None;
         committed.map(|_| ()).map_err(|error| SqlError::at_commit(error).into())
     }
 
     async fn abandon(&mut self) {
         self.forget();
-        if execute(&mut self.connection, "ROLLBACK").await.is_ok() {
+        if in_time(UNDO_MAX, sqlx::raw_sql("ROLLBACK").execute(&mut self.connection)).await.is_ok() {
             return;
         }
-        match self.options.connect().await {
+        match in_time(CONNECT_MAX, self.options.connect()).await {
             Ok(connection) => self.connection = connection,
             // `begin` tries again.
             Err(error) => tracing::warn!(error = %SqlError::from(error), "the database can't be reached"),
@@ -183,13 +195,19 @@ impl group::Unit for Unit {
     }
 
     async fn close(self) {
-        if let Err(error) = self.connection.close().await {
+        if let Err(error) = in_time(UNDO_MAX, self.connection.close()).await {
             tracing::debug!(error = %SqlError::from(error), "a connection was not closed cleanly");
         }
     }
 }
 
 async fn execute(connection: &mut PgConnection, statement: &'static str) -> Result<(), StoreError> {
-    sqlx::raw_sql(statement).execute(connection).await?;
+    in_time(STATEMENT_MAX, sqlx::raw_sql(statement).execute(connection)).await?;
     Ok(())
+}
+
+/// Takes a database that is silent for so long for one that is out of reach.
+async fn in_time<T>(limit: Duration, asked: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+    let answered = tokio::time::timeout(limit, asked).await;
+    answered.unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
 }

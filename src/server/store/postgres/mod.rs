@@ -30,6 +30,7 @@ mod upkeep;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use perilune_proto::scalar::SubscriptionId;
@@ -40,6 +41,9 @@ use super::{Answer, OpenError, Role, StoreError};
 use lanes::{Lanes, Unit};
 use news::News;
 pub use open::SchemaName;
+
+/// After so long without an answer the database is taken for gone, and its connection with it.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// A [`Store`](super::Store) in PostgreSQL.
 #[derive(Debug)]
@@ -94,7 +98,13 @@ impl PostgresStore {
         if self.lanes.is_closed() {
             return Box::pin(std::future::ready(Err(StoreError::Closed)));
         }
-        let asked = self.runtime.spawn(question(self.pool.clone()));
-        Box::pin(async move { asked.await.unwrap_or(Err(StoreError::Closed)) })
+        let question = question(self.pool.clone());
+        let asked = self.runtime.spawn(async move { tokio::time::timeout(ANSWER_MAX, question).await });
+        Box::pin(async move {
+            match asked.await {
+                Ok(answered) => answered.unwrap_or_else(|_| Err(StoreError::silent())),
+                Err(_) => Err(StoreError::Closed),
+            }
+        })
     }
 }
