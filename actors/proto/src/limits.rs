@@ -91,6 +91,9 @@ pub const IDLE_HEALTHY_AFTER: Duration = Duration::from_secs(60);
 pub const CHILD_LOSSES_MAX: usize = 5;
 /// The span over which crashed children are counted.
 pub const CHILD_LOSSES_WINDOW: Duration = Duration::from_secs(60);
+/// How long a subscription bears that a child neither answers an `ack` nor tells that a closed connection has
+/// ended. The connection itself gives up far earlier, so only a child that has lost a message is silent for so long.
+pub const CHILD_SILENCE_MAX: Duration = Duration::from_secs(15);
 /// Notices held for a reader before further ones are dropped and counted.
 pub const NOTICES_MAX: usize = 128;
 
@@ -101,5 +104,6 @@ const _: () = {
     assert!(*LEASE_LEFT_MS.end() == *LEASE_MS.end());
     assert!(HEARTBEAT_MS_DEFAULT == *HEARTBEAT_MS.end());
     assert!(LEASE_MS_DEFAULT == *LEASE_MS.end());
+    assert!(CONTROL_REQUEST_TIMEOUT.as_millis() < CHILD_SILENCE_MAX.as_millis());
     assert!(HANDSHAKE_TIMEOUT.as_millis() < CONTROL_REQUEST_TIMEOUT.as_millis());
 };

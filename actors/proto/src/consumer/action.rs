@@ -301,6 +301,8 @@ pub enum Reason {
     LeaseLapses,
     /// The connection has had nothing to confirm for a minute and counts as healthy again.
     Healthy,
+    /// A child has been silent for longer than it may be.
+    ChildSilent,
     /// `shutdown_timeout` is over.
     ShutdownDeadline,
 }

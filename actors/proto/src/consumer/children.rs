@@ -1,6 +1,8 @@
 //! Crashed children: what each loss means, and how many are borne.
 //!
-//! A child that crashed is replaced, or the run ends with an error: never silence.
+//! A child that crashed is replaced, or the run ends with an error: never silence. One that lives but has lost
+//! a message would be silence, too: so an `ack` without an answer ends its connection, and a closed
+//! connection that does not end is taken for a crashed child.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -52,15 +54,15 @@ impl Consumer {
             Role::Connection => self.connection_lost(role, now),
             // A connection without a heartbeat would be taken for dead, but not at once: start afresh.
             Role::Heartbeat if self.planted.is(Mutation::LostHeartbeatForgotten) => {}
-            Role::Heartbeat => self.close(Closing::Because(CauseCode::ChildLost(role).into())),
+            Role::Heartbeat => self.close(Closing::Because(CauseCode::ChildLost(role).into()), now),
             // Nobody knows whether the proof in flight was sent. A second one beside it would be one too
             // many on this connection, so it is reported again on the next.
             Role::Acknowledger if self.proofs.has_in_flight() || verdict == Verdict::GiveUp => {
-                self.close(Closing::Because(CauseCode::ChildLost(role).into()));
+                self.close(Closing::Because(CauseCode::ChildLost(role).into()), now);
             }
             Role::Acknowledger => {}
             Role::HandlerPool if self.planted.is(Mutation::LostPoolForgotten) => {}
-            Role::HandlerPool => self.runs_lost(now),
+            Role::HandlerPool => self.runs_lost(),
         }
         if verdict == Verdict::GiveUp {
             self.fail(EndReason::ChildLost(role), now);
@@ -79,10 +81,32 @@ impl Consumer {
             Role::ALL.into_iter().for_each(|role| self.push(Action::Respawn(role)));
         }
         self.connection_lost(Role::Connection, now);
-        self.runs_lost(now);
+        self.runs_lost();
         if verdict == Verdict::GiveUp {
             self.fail(EndReason::ShellLost, now);
         }
+    }
+
+    /// Ends what a child has been silent about for too long.
+    pub(super) fn judge_silence(&mut self, now: Instant) {
+        if self.silent_at().is_none_or(|at| at > now) || self.planted.is(Mutation::SilenceBorne) {
+            return;
+        }
+        if matches!(self.link, Link::Closing { .. }) {
+            self.on_child_lost(Role::Connection, now);
+        } else {
+            self.close(Closing::Because(CauseCode::Timeout.into()), now);
+        }
+    }
+
+    /// When a child will have been silent for too long: about a closed connection's end, or an `ack`.
+    pub(super) fn silent_at(&self) -> Option<Instant> {
+        let since = match self.link {
+            Link::Closing { since, .. } => since,
+            Link::Up { .. } => self.proofs.in_flight_since()?,
+            _ => return None,
+        };
+        since.checked_add(limits::CHILD_SILENCE_MAX)
     }
 
     fn connection_lost(&mut self, role: Role, now: Instant) {
@@ -91,10 +115,10 @@ impl Consumer {
         }
     }
 
-    fn runs_lost(&mut self, now: Instant) {
+    fn runs_lost(&mut self) {
         let runs: Vec<RunId> = self.held.runs().map(|(run, _)| run).collect();
         for run in runs {
-            self.on_handler_ended(run, HandlerOutcome::Gone, now);
+            self.on_handler_ended(run, HandlerOutcome::Gone);
         }
     }
 }

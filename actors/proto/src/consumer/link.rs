@@ -33,7 +33,7 @@ pub(super) enum Link {
     /// A session is open.
     Up { epoch: Epoch, enabled: Enabled },
     /// It was told to close, and its reader has not ended yet.
-    Closing { epoch: Epoch, why: Closing, session: Session },
+    Closing { epoch: Epoch, why: Closing, session: Session, since: Instant },
 }
 
 /// Why the machine closes a connection.
@@ -143,7 +143,7 @@ impl Consumer {
     }
 
     /// Tells the connection to close, if there is one that was not told before.
-    pub(super) fn close(&mut self, why: Closing) {
+    pub(super) fn close(&mut self, why: Closing, now: Instant) {
         let (epoch, session) = match self.link {
             Link::Up { epoch, .. } => {
                 self.push(Action::StopHeartbeat { epoch });
@@ -153,7 +153,7 @@ impl Consumer {
             _ => return,
         };
         self.push(Action::Close { epoch });
-        self.link = Link::Closing { epoch, why, session };
+        self.link = Link::Closing { epoch, why, session, since: now };
         if self.planted.is(Mutation::DialBesideOldReader) && self.shutdown.is_open() {
             self.proofs.disconnected();
             self.dial();
@@ -181,7 +181,7 @@ impl Consumer {
         match self.held.arrive(epoch, lease) {
             Arrival::Kept => {}
             Arrival::Stale => self.stats.stale_deliveries += 1,
-            Arrival::Full => self.close(Closing::Because(CauseCode::ReceiveBufferFull.into())),
+            Arrival::Full => self.close(Closing::Because(CauseCode::ReceiveBufferFull.into()), now),
         }
     }
 
@@ -244,7 +244,7 @@ impl Consumer {
 
     /// A request was answered by an error that leaves no use for the connection.
     fn refused(&mut self, cause: DisconnectCause, now: Instant) {
-        self.close(Closing::Because(cause.clone()));
+        self.close(Closing::Because(cause.clone()), now);
         if cause.is_permanent() {
             self.fail(EndReason::Permanent(cause), now);
         }

@@ -186,7 +186,7 @@ impl Consumer {
                 self.on_ack_answered(epoch, (event_id, generation), answer, now);
             }
             Input::PingAnswered { epoch, answer } => self.on_ping_answered(epoch, answer, now),
-            Input::HandlerEnded { run, outcome } => self.on_handler_ended(run, outcome, now),
+            Input::HandlerEnded { run, outcome } => self.on_handler_ended(run, outcome),
             Input::ChildLost(role) => self.on_child_lost(role, now),
             Input::Stop => self.begin_stop(EndReason::Stopped, now),
             Input::TimedOut => {}
@@ -197,8 +197,9 @@ impl Consumer {
 
     /// Does whatever has become possible or due.
     fn advance(&mut self, now: Instant) {
+        self.judge_silence(now);
         self.lapse(now);
-        self.start_handlers(now);
+        self.start_handlers();
         if let Link::Backoff { until } = self.link
             && until <= now
             && self.wants_connection()
@@ -206,7 +207,7 @@ impl Consumer {
             self.dial();
         }
         if let Some(epoch) = self.link.up() {
-            while let Some(proof) = self.proofs.report(epoch) {
+            while let Some(proof) = self.proofs.report(epoch, now) {
                 self.push(Action::Ack { epoch, proof });
             }
         }
@@ -229,13 +230,13 @@ impl Consumer {
         }
     }
 
-    fn start_handlers(&mut self, now: Instant) {
+    fn start_handlers(&mut self) {
         while self.may_start()
             && let Some(start) = self.held.start_next()
         {
             self.stats.started += 1;
             if let (true, Action::Start { run, .. }) = (self.planted.is(Mutation::AckBeforeCommit), &start) {
-                self.on_handler_ended(*run, HandlerOutcome::Ok, now);
+                self.on_handler_ended(*run, HandlerOutcome::Ok);
             }
             self.push(start);
         }
@@ -258,7 +259,7 @@ impl Consumer {
         self.shutdown.is_open() && room
     }
 
-    fn on_handler_ended(&mut self, run: RunId, outcome: HandlerOutcome, now: Instant) {
+    fn on_handler_ended(&mut self, run: RunId, outcome: HandlerOutcome) {
         let ok = outcome == HandlerOutcome::Ok || self.planted.is(Mutation::FailureAcknowledged);
         if ok {
             match self.held.commit(run) {
@@ -270,8 +271,6 @@ impl Consumer {
         let Some((event_id, generation)) = self.held.fail(run) else { return self.ignore() };
         self.stats.handler_failures += 1;
         self.notify(Notice::HandlerFailed { event_id, generation, code: HANDLER_FAILED });
-        // A successor may have lapsed on the very instant.
-        self.lapse(now);
     }
 
     /// The next thing to do. Poll until there is none after [`Self::new`] and after each [`Self::handle`].
@@ -293,6 +292,7 @@ impl Consumer {
         let due = [
             (reconnect, Reason::Reconnect),
             (self.held.next_lapse(), Reason::LeaseLapses),
+            (self.silent_at().filter(|_| !self.planted.is(Mutation::SilenceBorne)), Reason::ChildSilent),
             (self.reconnect.healthy_at(), Reason::Healthy),
             (self.shutdown.deadline(), Reason::ShutdownDeadline),
         ];

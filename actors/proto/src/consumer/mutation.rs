@@ -96,6 +96,8 @@ mutations! {
     LostPoolForgotten,
     /// A lost heartbeat is replaced, but its connection goes on without one.
     LostHeartbeatForgotten,
+    /// A child that has lost a message is waited for for ever.
+    SilenceBorne,
     /// Crashed children are replaced for ever.
     NoCrashBudget,
     /// `max_events` does not hold handlers back.

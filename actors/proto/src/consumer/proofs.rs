@@ -4,18 +4,26 @@
 //! answer came, it is the next one to be reported on the next session.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use super::action::Epoch;
 use super::mutation::{Mutation, Planted};
 use crate::proof::EventProof;
 use crate::scalar::{EventId, Generation};
 
+/// The proof that was handed out, and has no answer yet.
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    epoch: Epoch,
+    since: Instant,
+}
+
 /// Every committed and unconfirmed proof.
 #[derive(Debug, Clone)]
 pub(super) struct Proofs {
     // Oldest committed first; the front one is in flight if any is.
     queue: VecDeque<EventProof>,
-    in_flight: Option<Epoch>,
+    in_flight: Option<InFlight>,
     // PROOF_INVALID: never confirmed, never reported again, part of the final report.
     refused: Vec<EventProof>,
     planted: Planted,
@@ -38,24 +46,29 @@ impl Proofs {
     }
 
     /// The proof to report now on this connection, if none is in flight there. It is in flight from here on.
-    pub(super) fn report(&mut self, epoch: Epoch) -> Option<EventProof> {
+    pub(super) fn report(&mut self, epoch: Epoch, now: Instant) -> Option<EventProof> {
         if self.in_flight.is_some() {
             return None;
         }
         let proof = self.queue.front()?.clone();
-        self.in_flight = Some(epoch);
+        self.in_flight = Some(InFlight { epoch, since: now });
         Some(proof)
     }
 
     /// Whether an answer is that to the proof in flight.
     pub(super) fn is_in_flight(&self, epoch: Epoch, event_id: EventId, generation: Generation) -> bool {
         let answers = |proof: &EventProof| proof.event_id == event_id && proof.generation == generation;
-        self.in_flight == Some(epoch) && self.queue.front().is_some_and(answers)
+        self.in_flight.is_some_and(|sent| sent.epoch == epoch) && self.queue.front().is_some_and(answers)
     }
 
     /// Whether any proof is in flight.
     pub(super) const fn has_in_flight(&self) -> bool {
         self.in_flight.is_some()
+    }
+
+    /// Since when a proof has been in flight.
+    pub(super) fn in_flight_since(&self) -> Option<Instant> {
+        self.in_flight.map(|sent| sent.since)
     }
 
     /// Forgets the proof in flight: it was confirmed or lost.

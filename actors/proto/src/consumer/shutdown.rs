@@ -89,7 +89,7 @@ impl Consumer {
             error.get_or_insert(reason);
         }
         match self.link {
-            Link::Dialling { .. } => self.close(Closing::Because(DisconnectCause::new(CauseCode::Closed))),
+            Link::Dialling { .. } => self.close(Closing::Because(DisconnectCause::new(CauseCode::Closed)), now),
             Link::Backoff { .. } => self.link = Link::Down,
             _ => {}
         }
@@ -99,14 +99,14 @@ impl Consumer {
     pub(super) fn finish_if_done(&mut self, now: Instant) {
         let Shutdown::Stopping { deadline, .. } = &self.shutdown else { return };
         if *deadline <= now && !self.planted.is(Mutation::DeadlineIgnored) {
-            self.close(Closing::Finished);
+            self.close(Closing::Finished, now);
             return self.finish();
         }
         if !self.is_drained() {
             return;
         }
         match self.link {
-            Link::Up { .. } | Link::Dialling { .. } => self.close(Closing::Finished),
+            Link::Up { .. } | Link::Dialling { .. } => self.close(Closing::Finished, now),
             Link::Closing { .. } => {}
             Link::Down | Link::Backoff { .. } => self.finish(),
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::plan::{Chances, pick};
+use super::process::Alive;
 use super::receiver::Pace;
 use super::server::Power;
 use super::step::{ConnId, End, Fault, Life, Step};
@@ -26,6 +27,8 @@ impl World {
             Fault::ProcessCrash => self.process_crash(),
             Fault::ChildCrash(role) => self.any_life().into_iter().for_each(|life| self.child_crash(life, role)),
             Fault::CrashLoop(role) => self.crash_loop(role),
+            Fault::ProofMislaid => self.mislay(|alive| &mut alive.mislays_proof),
+            Fault::EndMislaid => self.mislay(|alive| &mut alive.mislays_end),
             Fault::ShellCrash => self.any_life().into_iter().for_each(|life| self.shell_crash(life)),
             Fault::Stop => self.any_life().into_iter().for_each(|life| self.hear(life, Input::Stop)),
             Fault::Pause => self.pause(),
@@ -114,6 +117,7 @@ impl World {
     }
 
     pub(super) fn child_crash(&mut self, life: Life, role: Role) {
+        let carried_on = self.rng.chance(50);
         let Some(alive) = self.alive(life).filter(|alive| alive.report.is_none()) else { return };
         match role {
             Role::Connection => {
@@ -121,23 +125,17 @@ impl World {
                 self.client_ends_vanish(life);
             }
             Role::Heartbeat => alive.beat = None,
-            // A proof that it carried may be lost with it, or may have been handed on.
-            Role::Acknowledger => {}
+            // A proof that it carried is lost with it, or was handed on before.
+            Role::Acknowledger => alive.acknowledger += u64::from(!carried_on),
             Role::HandlerPool => alive.runs.values_mut().for_each(|run| run.orphaned = true),
-        }
-        if role == Role::Acknowledger && self.rng.chance(50) {
-            self.lose_proof_on_its_way(life);
         }
         self.tell(life, Input::ChildLost(role));
     }
 
-    fn lose_proof_on_its_way(&mut self, life: Life) {
-        let sent: usize = self.conns.values().filter(|conn| conn.life == life).map(|conn| conn.acks.len()).sum();
-        if let Some(alive) = self.alive(life)
-            && alive.shadow.has_ack_in_flight()
-            && sent == 0
-        {
-            alive.acknowledger = 1;
+    fn mislay(&mut self, what: fn(&mut Alive) -> &mut bool) {
+        let life = self.any_life();
+        if let Some(alive) = life.and_then(|life| self.alive(life)) {
+            *what(alive) = true;
         }
     }
 
@@ -174,7 +172,8 @@ impl World {
         let some = self.rng.next_u64();
         let Some(alive) = self.alive(life) else { return };
         if let Some(input) = alive.shadow.replay(some, now) {
-            self.tell(life, input);
+            // At once: a little later the event may be settled, and the replay a first delivery.
+            self.hear(life, input);
         }
     }
 

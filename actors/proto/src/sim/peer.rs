@@ -112,17 +112,18 @@ impl World {
     }
 
     pub(super) fn on_reader_ends(&mut self, life: Life, epoch: Epoch) {
+        if self.alive(life).is_some_and(|alive| std::mem::take(&mut alive.mislays_end)) {
+            return;
+        }
         let cause = CauseCode::Closed.into();
         self.tell(life, Input::Disconnected { epoch, cause });
     }
 
-    pub(super) fn on_send_ack(&mut self, life: Life, epoch: Epoch, proof: &EventProof) {
+    pub(super) fn on_send_ack(&mut self, life: Life, epoch: Epoch, proof: &EventProof, carrier: u64) {
         let message_id = self.message_id();
         let now = self.now;
         let Some(alive) = self.alive(life) else { return };
-        if alive.acknowledger > 0 {
-            // The acknowledger died with it.
-            alive.acknowledger -= 1;
+        if alive.acknowledger != carrier || std::mem::take(&mut alive.mislays_proof) {
             return;
         }
         let Some(id) = alive.conn else { return };

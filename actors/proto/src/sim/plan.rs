@@ -44,6 +44,8 @@ pub(super) struct Plan {
     pub(super) latency: RangeInclusive<Duration>,
     pub(super) store_latency: RangeInclusive<Duration>,
     pub(super) handler_time: RangeInclusive<Duration>,
+    /// How late a consumer's timer may fire: its thread has other things to do.
+    pub(super) lateness: Duration,
     pub(super) chances: Chances,
     /// How long things go wrong.
     pub(super) faulty_for: Duration,
@@ -67,6 +69,7 @@ impl Plan {
             latency: Duration::ZERO..=slowest,
             store_latency: Duration::ZERO..=[1, 50, 2_000][pick(rng, 3)] * MS,
             handler_time: MS..=[20, 500, 3_000][pick(rng, 3)] * MS,
+            lateness: [0, 0, 1, 100][pick(rng, 4)] * MS,
             chances: chances(rng),
             faulty_for,
             faults: faults(rng, faulty_for),
@@ -121,6 +124,8 @@ fn faults(rng: &mut Rng, within: Duration) -> Vec<(Duration, Fault)> {
         Fault::ChildCrash(Role::Acknowledger),
         Fault::ChildCrash(Role::HandlerPool),
         Fault::CrashLoop(Role::ALL[pick(rng, 4)]),
+        Fault::ProofMislaid,
+        Fault::EndMislaid,
         Fault::ShellCrash,
         Fault::Stop,
         Fault::Pause,

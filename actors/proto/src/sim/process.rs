@@ -30,8 +30,11 @@ pub(super) struct Alive {
     /// What the heartbeat beats on, how often, and which of its plans is valid.
     pub(super) beat: Option<(Epoch, Duration)>,
     pub(super) beat_token: u64,
-    /// Proofs on their way through the acknowledger; a crash may lose them.
+    /// Which acknowledger is at work: one that has crashed may have lost what it carried.
     pub(super) acknowledger: u64,
+    /// Whether the next proof, or the news of the next end, is mislaid.
+    pub(super) mislays_proof: bool,
+    pub(super) mislays_end: bool,
     pub(super) report: Option<FinishReport>,
     // What comes from the connection comes in order.
     mailbox: Instant,
@@ -53,13 +56,15 @@ impl World {
         let mutation = if let Some(Bug::Consumer(mutation)) = self.bug { Some(mutation) } else { None };
         let alive = Alive {
             machine: Consumer::with_bug(config.clone(), seed, now, mutation),
-            shadow: Shadow::new(config),
+            shadow: Shadow::new(config, self.plan.lateness),
             runs: BTreeMap::new(),
             dialling: None,
             conn: None,
             beat: None,
             beat_token: 0,
             acknowledger: 0,
+            mislays_proof: false,
+            mislays_end: false,
             report: None,
             mailbox: now,
             wake: None,
@@ -105,6 +110,7 @@ impl World {
             self.trace(|| format!("{}.{} does {action:?}", life.process, life.number));
             self.perform(life, action);
         }
+        let late = self.rng.duration_within(&(Duration::ZERO..=self.plan.lateness));
         let Some(alive) = self.alive(life) else { return };
         let judged = alive.shadow.after(&alive.machine, now);
         let due = alive.machine.poll_timeout().map(|(at, _)| at);
@@ -113,7 +119,7 @@ impl World {
             alive.wake_token += 1;
             let token = alive.wake_token;
             if let Some(at) = due {
-                self.agenda.plan(at.max(now), Step::Wake { life, token });
+                self.agenda.plan(at.max(now) + late, Step::Wake { life, token });
             }
         }
         self.note(judged);
@@ -131,7 +137,10 @@ impl World {
                     alive.beat = None;
                 }
             }
-            Action::Ack { epoch, proof } => self.agenda.plan(soon, Step::SendAck { life, epoch, proof }),
+            Action::Ack { epoch, proof } => {
+                let carrier = self.alive(life).map_or(0, |alive| alive.acknowledger);
+                self.agenda.plan(soon, Step::SendAck { life, epoch, proof, carrier });
+            }
             Action::Start { run, event, .. } => self.run_handler(life, run, event.event_id),
             Action::Signal { run, signal } => self.signal(life, run, signal),
             Action::Notify(_) if self.rng.chance(3) => {

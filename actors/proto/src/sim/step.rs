@@ -48,6 +48,10 @@ pub(super) enum Fault {
     ChildCrash(Role),
     /// A child crashes again and again.
     CrashLoop(Role),
+    /// An acknowledger loses a proof, and lives.
+    ProofMislaid,
+    /// A connection loses the news of its own end, and lives.
+    EndMislaid,
     /// The subscription actor itself crashes.
     ShellCrash,
     /// A consumer is asked to stop.
@@ -78,7 +82,7 @@ pub(super) enum Step {
     /// A closed connection's reader has ended.
     ReaderEnds { life: Life, epoch: Epoch },
     /// The acknowledger's proof reaches the connection.
-    SendAck { life: Life, epoch: Epoch, proof: EventProof },
+    SendAck { life: Life, epoch: Epoch, proof: EventProof, carrier: u64 },
     /// The heartbeat beats.
     Beat { life: Life, epoch: Epoch, token: u64 },
     /// A message arrives.

@@ -117,3 +117,45 @@ fn a_machine_made_from_the_proofs_of_another_reports_them_after_a_wait() {
     assert_eq!(bench.deliver(1, 2).starts(), []);
     assert_eq!(bench.confirm(1, 1).acks(), []);
 }
+
+#[test]
+fn an_ack_that_nobody_answers_ends_its_connection() {
+    let mut bench = Bench::up(&options());
+    bench.deliver(1, 1).ok(1).pass(14 * SECOND);
+    assert!(!bench.closed());
+    assert_eq!(bench.pass_to_timeout(), Some(Reason::ChildSilent));
+    assert!(bench.closed());
+    assert_eq!(bench.disconnect().notices(), [Notice::Disconnected { cause: CauseCode::Timeout.into() }]);
+    assert_eq!(bench.reconnect().acks(), just(1, 1));
+}
+
+#[test]
+fn an_answer_at_the_last_moment_still_counts() {
+    let mut bench = Bench::up(&options());
+    bench.deliver(1, 1).ok(1);
+    bench.now += 15 * SECOND;
+    bench.confirm(1, 1);
+    assert!(!bench.closed());
+    assert_eq!(bench.consumer.stats().acknowledged, 1);
+}
+
+#[test]
+fn a_closed_connection_that_does_not_end_is_taken_for_a_crashed_one() {
+    let mut bench = Bench::up(&options());
+    bench.hear(Input::ChildLost(Role::Heartbeat));
+    let stuck = bench.epoch;
+    assert_eq!(bench.pass_to_timeout(), Some(Reason::ChildSilent));
+    assert_eq!(respawned(&bench), [Role::Connection]);
+    bench.reconnect();
+    bench.hear(Input::Disconnected { epoch: stuck, cause: lost() });
+    assert!(bench.done.is_empty(), "its end is late news by now");
+}
+
+#[test]
+fn a_stop_does_not_wait_for_ever_for_a_reader_that_does_not_end() {
+    let mut bench = Bench::up(&options());
+    bench.hear(Input::Stop);
+    assert_eq!(bench.report(), None);
+    assert_eq!(bench.pass_to_timeout(), Some(Reason::ChildSilent));
+    assert!(bench.report().is_some_and(|report| report.is_clean()));
+}

@@ -20,7 +20,7 @@ impl Shadow {
     pub(in crate::sim) fn on_action(&mut self, action: &Action, now: Instant) -> Judged {
         match action {
             Action::Dial { epoch, .. } => self.on_dial(*epoch, now),
-            Action::Close { epoch } => self.on_close(*epoch),
+            Action::Close { epoch } => self.on_close(*epoch, now),
             Action::StartHeartbeat { epoch, interval } => {
                 let due = self.beat_due.take();
                 self.beating = Some(*epoch);
@@ -30,7 +30,7 @@ impl Shadow {
                 self.beating = None;
                 Ok(())
             }
-            Action::Ack { epoch, proof } => self.on_ack(*epoch, proof),
+            Action::Ack { epoch, proof } => self.on_ack(*epoch, proof, now),
             Action::Start { run, event, generation, lease_ends } => {
                 self.on_start(*run, event, *generation, *lease_ends, now)
             }
@@ -59,7 +59,7 @@ impl Shadow {
         let backoff = Backoff::new(self.config.reconnect_min_delay(), self.config.reconnect_max_delay());
         let drawn = backoff.range(self.attempts);
         let asked = asked.unwrap_or(Duration::ZERO).min(limits::RETRY_AFTER_HONOURED_MAX);
-        let range = *drawn.start().max(&asked)..=*drawn.end().max(&asked);
+        let range = *drawn.start().max(&asked)..=*drawn.end().max(&asked) + self.lateness;
         let waited = now - ended;
         // A stop dials when it has a proof to report, not before.
         let fits = range.contains(&waited) || (self.stop.is_some() && waited >= *range.start());
@@ -68,13 +68,14 @@ impl Shadow {
         holds(Check::WaitsAreSpread, self.whole_waits < WHOLE_WAITS_MAX, || format!("{waited:?} again"))
     }
 
-    fn on_close(&mut self, epoch: Epoch) -> Judged {
+    fn on_close(&mut self, epoch: Epoch, now: Instant) -> Judged {
         let open = self.link == Link::Up(epoch) || self.link == Link::Dialled(epoch);
         self.link = Link::Closing(epoch);
+        self.closing_since = Some(now);
         holds(Check::OldReaderEnded, open, || format!("{epoch} is not open"))
     }
 
-    fn on_ack(&mut self, epoch: Epoch, proof: &EventProof) -> Judged {
+    fn on_ack(&mut self, epoch: Epoch, proof: &EventProof, now: Instant) -> Judged {
         let key = (proof.delivery_id, proof.generation);
         holds(Check::SettledIsNotReported, !self.settled.contains(&key), || format!("{proof:?}"))?;
         let held = self.held.get(&proof.event_id).filter(|held| held.run.is_none());
@@ -84,7 +85,7 @@ impl Shadow {
         let oldest = self.queue.front().copied();
         holds(Check::OldestProofFirst, oldest == Some(proof.event_id), || format!("{proof:?}, not {oldest:?}"))?;
         holds(Check::AcksOnOpenSession, self.link == Link::Up(epoch), || format!("{epoch}, not {:?}", self.link))?;
-        self.in_flight = Some(epoch);
+        self.in_flight = Some((epoch, now));
         Ok(())
     }
 

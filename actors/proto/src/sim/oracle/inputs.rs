@@ -41,6 +41,9 @@ impl Shadow {
             Input::Stop => self.stop(now, false),
             _ => {}
         }
+        if matches!(self.link, Link::Closing(_)) && self.silent_at().is_some_and(|at| at <= now) {
+            self.child_lost(Role::Connection, now);
+        }
         let within = self.config.max_events().is_none_or(|max| self.receipts <= max.get());
         holds(Check::MaxEventsKept, within, || format!("{} receipts", self.receipts))
     }
@@ -101,7 +104,7 @@ impl Shadow {
             let front = shadow.queue.front().and_then(|id| shadow.held.get(id));
             front.is_some_and(|held| held.offer.proof.event_id == event_id && held.offer.proof.generation == generation)
         };
-        if self.in_flight != Some(epoch) || !asked(self) {
+        if self.in_flight.is_none_or(|(sent, _)| sent != epoch) || !asked(self) {
             return;
         }
         match answer {

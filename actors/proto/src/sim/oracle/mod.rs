@@ -67,6 +67,8 @@ pub enum Check {
     HeartbeatRuns,
     /// A crashed child is replaced within the budget, and not beyond it.
     CrashesAreBorne,
+    /// A child that has lost a message is not waited for for ever.
+    SilenceIsEnded,
     /// Nothing starts after a stop.
     StopStartsNothing,
     /// Running handlers are told of a stop at once.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Check, Judged, holds};
 use crate::consumer::{Consumer, ConsumerConfig, Delivered, Epoch, Input, Notice, Role, RunId};
+use crate::limits;
 use crate::proof::EventProof;
 use crate::scalar::{DeliveryId, EventId, Generation};
 
@@ -53,6 +54,8 @@ pub(super) struct Stop {
 #[derive(Debug)]
 pub(in crate::sim) struct Shadow {
     pub(super) config: ConsumerConfig,
+    /// How late its timer may fire.
+    pub(super) lateness: Duration,
     pub(super) link: Link,
     pub(super) last_epoch: Epoch,
     pub(super) attempts: u32,
@@ -68,7 +71,9 @@ pub(in crate::sim) struct Shadow {
     pub(super) runs: BTreeMap<RunId, EventId>,
     pub(super) queue: VecDeque<EventId>,
     pub(super) refused: Vec<EventId>,
-    pub(super) in_flight: Option<Epoch>,
+    /// Where a proof is in flight, and since when.
+    pub(super) in_flight: Option<(Epoch, Instant)>,
+    pub(super) closing_since: Option<Instant>,
     pub(super) started: BTreeSet<(DeliveryId, Generation)>,
     pub(super) settled: BTreeSet<(DeliveryId, Generation)>,
     pub(super) losses: Vec<Instant>,
@@ -85,9 +90,10 @@ pub(in crate::sim) struct Shadow {
 }
 
 impl Shadow {
-    pub(in crate::sim) fn new(config: ConsumerConfig) -> Self {
+    pub(in crate::sim) fn new(config: ConsumerConfig, lateness: Duration) -> Self {
         Self {
             config,
+            lateness,
             link: Link::None,
             last_epoch: Epoch(0),
             attempts: 0,
@@ -103,6 +109,7 @@ impl Shadow {
             queue: VecDeque::new(),
             refused: Vec::new(),
             in_flight: None,
+            closing_since: None,
             started: BTreeSet::new(),
             settled: BTreeSet::new(),
             losses: Vec::new(),
@@ -126,8 +133,14 @@ impl Shadow {
         }
     }
 
-    pub(in crate::sim) const fn has_ack_in_flight(&self) -> bool {
-        self.in_flight.is_some()
+    /// When a child will have been silent for too long.
+    pub(super) fn silent_at(&self) -> Option<Instant> {
+        let since = match self.link {
+            Link::Closing(_) => self.closing_since,
+            Link::Up(_) => self.in_flight.map(|(_, since)| since),
+            _ => None,
+        };
+        since.map(|since| since + limits::CHILD_SILENCE_MAX)
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -168,6 +181,8 @@ impl Shadow {
         if let Some(stop) = &self.stop {
             holds(Check::DeadlineKept, now < stop.deadline, || "the run goes on".to_owned())?;
         }
+        let silent = self.silent_at().is_some_and(|at| at <= now);
+        holds(Check::SilenceIsEnded, !silent, || format!("{:?}", self.link))?;
         let timeout = machine.poll_timeout();
         let ahead = timeout.is_none_or(|(at, _)| at > now);
         holds(Check::TimerIsAhead, ahead, || format!("{timeout:?}"))?;
