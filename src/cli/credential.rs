@@ -179,7 +179,7 @@ fn show(output: OutputArgs, record: &CredentialRecord, secret: Option<&Credentia
     let fields = secret.into_iter().chain(COLUMNS.into_iter().zip(shown.cells())).collect::<Vec<_>>();
     output.object(&shown, &fields)?;
     if shown.credential.is_some() {
-        eprintln!("The credential is shown this once: keep it where only its user can read it.");
+        super::stderr::tell("The credential is shown this once: keep it where only its user can read it.");
     }
     Ok(())
 }

@@ -91,7 +91,7 @@ impl Failure {
 
     /// Tells it on stderr.
     pub(crate) fn report(&self) {
-        eprintln!("error: {}", self.text());
+        super::stderr::tell(format_args!("error: {}", self.text()));
     }
 
     fn text(&self) -> String {

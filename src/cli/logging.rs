@@ -28,6 +28,8 @@ pub(crate) fn start(filter: &str, format: LogFormat) -> Outcome {
     let stderr = std::io::stderr();
     let lines =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours(&stderr));
+    // It would tell with `eprintln!` that a line could not be written, which panics where stderr is closed.
+    let lines = lines.log_internal_errors(false);
     let set = match format {
         LogFormat::Text => lines.try_init(),
         LogFormat::Json => lines.json().try_init(),

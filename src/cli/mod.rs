@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `args`, `config` | flags, then variables, then the configuration file |
 //! | `exit` | exit codes and the one sentence of a failure |
-//! | `output`, `progress`, `logging` | stdout; stderr |
+//! | `output`, `progress`, `stderr`, `logging` | stdout; stderr |
 //! | `signals` | the first signal, and the second |
 //!
 //! Nobody imports this module but the binary.
@@ -39,6 +39,7 @@ mod retry;
 mod serve;
 mod signals;
 mod start;
+mod stderr;
 mod subscription;
 mod wall_clock;
 

@@ -115,7 +115,7 @@ pub(crate) async fn run(args: RetentionArgs) -> Outcome {
             }
             _ => {
                 plan(&args.policy, args.output, &args.database).await?;
-                eprintln!("nothing was purged; give --confirm --policy-ref --actor to purge");
+                super::stderr::tell("nothing was purged; give --confirm --policy-ref --actor to purge");
                 Ok(())
             }
         },

@@ -212,3 +212,14 @@ fn a_closed_stdout_ends_the_command_and_acknowledges_nothing() {
     run(command.stdout(full)).expect_code(1).expect_stderr(&["can't write to standard output"]);
     assert_eq!(platform.figure(&subscription, "acknowledged"), 0);
 }
+
+#[test]
+fn a_closed_stderr_changes_no_exit_code() {
+    let platform = Platform::start();
+    let unknown = "0".repeat(32);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = platform.command(&["consume", "--subscription", &unknown, "--print", "--notices"]);
+    let status = command.stderr(writer).status().expect("the binary runs");
+    assert_eq!(status.code(), Some(3));
+}
