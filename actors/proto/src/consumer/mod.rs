@@ -206,10 +206,10 @@ impl Consumer {
         {
             self.dial();
         }
-        if let Some(epoch) = self.link.up() {
-            while let Some(proof) = self.proofs.report(epoch, now) {
-                self.push(Action::Ack { epoch, proof });
-            }
+        if let Some(epoch) = self.link.up()
+            && let Some(proof) = self.proofs.report(epoch, now)
+        {
+            self.push(Action::Ack { epoch, proof });
         }
         let idle = self.link.up().is_some() && self.proofs.len() == 0;
         self.reconnect.observe(if idle { Idleness::Idle } else { Idleness::Busy }, now);
