@@ -36,8 +36,11 @@ use super::store::SecretHash;
 
 /// A client for which more waits is cut off: two frames of the largest size.
 const WAITING_BYTES_MAX: usize = 2 * FRAME_BYTES_MAX;
-/// How long a closing server waits for the client's close, and then for the connection's end.
-const CLOSE_WAIT: Duration = Duration::from_secs(1);
+/// How long a closing server waits for the client's close. A connection that is dropped earlier may take the
+/// frames with it that the client has yet to read.
+const CLOSE_WAIT: Duration = Duration::from_secs(3);
+/// How long it then waits for the connection's end.
+const LINGER: Duration = Duration::from_secs(1);
 /// How long a stopping server waits for what the store was asked.
 const ANSWERS_WAIT: Duration = Duration::from_secs(2);
 
@@ -233,7 +236,7 @@ impl Session {
         let Self { outbox, wire, .. } = self;
         // The place is free again, however long the connection lingers.
         drop((outbox, inlet, pass));
-        tokio::time::sleep(CLOSE_WAIT).await;
+        tokio::time::sleep(LINGER).await;
         // Gone by now, unless the client reads nothing.
         wire.cut();
     }
