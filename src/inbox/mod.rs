@@ -31,6 +31,11 @@
 //!
 //! Source: consumer.md section 8.
 
+#![cfg_attr(
+    not(any(feature = "sqlite", feature = "postgres", feature = "mysql")),
+    allow(unused, reason = "without an engine there is nothing to adapt")
+)]
+
 use std::sync::Arc;
 
 use perilune_proto::scalar::Name;

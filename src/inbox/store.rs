@@ -181,13 +181,13 @@ impl Statements {
         Self {
             insert: prefix.render(text.insert),
             find: prefix.render(text.find),
-            settle: prefix.render_with(text.settle, "{ids}", &ids),
+            settle: prefix.render_owned(&text.settle.replace("{ids}", &ids)),
             prune: prefix.render(text.prune),
             take_turn: prefix.render(text.take_turn),
             make_turn: prefix.render(text.make_turn),
             end_turn: prefix.render(text.end_turn),
             page: prefix.render(text.page),
-            rows: prefix.render_with(text.rows, "{ids}", &ids),
+            rows: prefix.render_owned(&text.rows.replace("{ids}", &ids)),
             count: prefix.render(text.count),
         }
     }

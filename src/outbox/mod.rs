@@ -40,6 +40,11 @@
 //!
 //! Source: consumer.md section 8.
 
+#![cfg_attr(
+    not(any(feature = "sqlite", feature = "postgres", feature = "mysql")),
+    allow(unused, reason = "without an engine there is nothing to adapt")
+)]
+
 use std::marker::PhantomData;
 
 use perilune_proto::scalar::MessageId;

@@ -103,6 +103,7 @@ pub trait OutboxStore: Migrate {
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct Lane {
+    #[cfg_attr(not(any(feature = "postgres", feature = "mysql")), expect(dead_code, reason = "SQLite has one writer"))]
     pub(super) number: i64,
 }
 
@@ -186,9 +187,11 @@ pub struct Statements(pub(super) Arc<StatementSet>);
 
 #[derive(Debug)]
 pub(super) struct StatementSet {
+    #[cfg_attr(not(any(feature = "postgres", feature = "mysql")), expect(dead_code, reason = "SQLite has one writer"))]
     pub(super) lock_lane: Statement,
     pub(super) insert: Statement,
     pub(super) claim: Statement,
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "the others claim in one statement"))]
     pub(super) claimed: Statement,
     pub(super) sent: Statement,
     pub(super) again: Statement,

@@ -13,6 +13,11 @@
 //! It knows no table of its neighbours: inbox, outbox, outcomes and server bring their own statements and
 //! migrations.
 
+#![cfg_attr(
+    not(any(feature = "sqlite", feature = "postgres", feature = "mysql")),
+    allow(unused, reason = "without an engine there is nothing to adapt")
+)]
+
 pub mod engine;
 pub mod error;
 pub mod migrate;

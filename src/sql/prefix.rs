@@ -37,13 +37,8 @@ impl TablePrefix {
         Statement(template.replace("{prefix}", &self.0).into())
     }
 
-    /// As [`TablePrefix::render`], with one more placeholder. What it stands for must be text of this crate.
-    #[must_use]
-    pub(crate) fn render_with(&self, template: &'static str, placeholder: &str, text: &str) -> Statement {
-        Statement(template.replace("{prefix}", &self.0).replace(placeholder, text).into())
-    }
-
     /// As [`TablePrefix::render`], for a text that this crate has put together from its own constants.
+    #[cfg(feature = "inbox")]
     #[must_use]
     pub(crate) fn render_owned(&self, template: &str) -> Statement {
         Statement(template.replace("{prefix}", &self.0).into())

@@ -119,7 +119,7 @@ impl DatabaseUrl {
     /// The engine that the URL names.
     #[must_use]
     pub const fn engine(&self) -> EngineName {
-        match self {
+        match *self {
             #[cfg(feature = "sqlite")]
             Self::Sqlite(_) => EngineName::Sqlite,
             #[cfg(feature = "postgres")]

@@ -1,11 +1,12 @@
 //! A migrator's run on each engine: lock, read what was applied, apply the rest, record it.
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 use std::time::Duration;
 
 use super::{Applied, Migrate, MigrateError, Plan, Recorded};
-use crate::sql::engine::Engine as _;
 
-/// How long a migrator waits for another one.
+/// How long a migrator waits for another one. SQLite's busy timeout is the pool's.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 const LOCK_WAIT: Duration = Duration::from_secs(60);
 
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS {prefix}migrations (
@@ -17,6 +18,7 @@ const CREATE: &str = "CREATE TABLE IF NOT EXISTS {prefix}migrations (
 )";
 
 /// A lock's number: the same for every migrator of the same tables.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 fn lock_number(plan: &Plan) -> i64 {
     super::checksum(plan.prefix.as_str())
 }
@@ -72,6 +74,8 @@ macro_rules! steps {
 #[cfg(feature = "sqlite")]
 mod sqlite {
     use super::*;
+    use crate::sql::engine::Engine as _;
+
     type Db = sqlx::Sqlite;
 
     steps!(
@@ -96,6 +100,8 @@ mod sqlite {
 #[cfg(feature = "postgres")]
 mod postgres {
     use super::*;
+    use crate::sql::engine::Engine as _;
+
     type Db = sqlx::Postgres;
 
     steps!(
