@@ -3,6 +3,7 @@
 //! A guarantee takes a [`World`](world::World): an empty store and a way to let its clock go on. It never sleeps.
 
 mod credentials;
+mod differential;
 mod engines;
 mod leases;
 mod log;

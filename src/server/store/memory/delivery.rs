@@ -9,7 +9,7 @@ use perilune_proto::scalar::{DeliveryId, Sequence};
 use super::super::bounds::{LEASE_BYTES_MAX, LEASES_MAX, SCAN_MAX};
 use super::super::frozen::timestamp;
 use super::super::{
-    AddBudget, Answer, Confirmation, Confirmed, Deliveries, DeliveryRecord, Lease, LeaseRequest, Leases,
+    AddBudget, Answer, Confirmation, Confirmed, Deliveries, DeliveryRecord, DeliveryState, Lease, LeaseRequest, Leases,
     ListDeliveries, Page, Resource, Scope, SecretHash, SessionRequest, Standing, StoreError, SubscriptionKey, Supply,
     Wake, fresh,
 };
@@ -50,6 +50,11 @@ impl Deliveries for MemoryStore {
     fn add_budget(&self, add: AddBudget) -> Answer<'_, DeliveryRecord> {
         self.ask(move |state, times| {
             let reader = state.reader(add.key)?;
+            let found = reader.open.get_mut(&add.delivery_id);
+            let journey = found.ok_or(StoreError::NotFound(Resource::Delivery))?;
+            if state_at(journey, times.now) != DeliveryState::Expired {
+                return Err(StoreError::NotExpired);
+            }
             reader.lapse(times.now, &mut perilune_proto::rng::Rng::new(fresh::seed()));
             let found = reader.open.get_mut(&add.delivery_id);
             let journey = found.ok_or(StoreError::NotFound(Resource::Delivery))?;
