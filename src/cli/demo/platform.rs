@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::super::api::Api;
 use super::super::database;
 use super::super::exit::{Failure, Outcome};
+use super::super::stderr::tell;
 use crate::server::store::{CredentialSecret, NewCredential, Role, Scope, Store};
 use crate::server::{RunningServer, Server, ServerConfig};
 
@@ -100,9 +101,13 @@ impl Platform {
 
     /// Tells how to look around while it goes on serving.
     pub(super) fn invite(&self) {
-        eprintln!("Serving on http://{} until a signal. To look around:", self.address());
-        eprintln!("  export PERILUNE_URL=http://{} PERILUNE_CREDENTIAL={}", self.address(), self.secret.expose());
-        eprintln!("  perilune subscription show {}", self.subscription);
+        tell(format_args!("Serving on http://{} until a signal. To look around:", self.address()));
+        tell(format_args!(
+            "  export PERILUNE_URL=http://{} PERILUNE_CREDENTIAL={}",
+            self.address(),
+            self.secret.expose()
+        ));
+        tell(format_args!("  perilune subscription show {}", self.subscription));
     }
 
     /// Stops the server and closes its database.

@@ -17,6 +17,7 @@ const BATCH: u64 = 100;
 
 /// Publishes until all results are on the log.
 pub(super) struct Publisher {
+    events: u64,
     published: Arc<AtomicU64>,
     task: actix_rt::task::JoinHandle<Outcome>,
 }
@@ -26,7 +27,7 @@ impl Publisher {
     pub(super) fn start(api: Api, events: u64) -> Self {
         let published = Arc::new(AtomicU64::new(0));
         let task = actix_rt::spawn(publish(api, events, Arc::clone(&published)));
-        Self { published, task }
+        Self { events, published, task }
     }
 
     /// How many results the platform has confirmed so far.
@@ -36,7 +37,7 @@ impl Publisher {
 
     /// Whether it ended before all were published.
     pub(super) fn failed(&self) -> bool {
-        self.task.is_finished() && self.published() == 0
+        self.task.is_finished() && self.published() < self.events
     }
 
     /// How it ended.
