@@ -61,7 +61,6 @@ async fn lease(state: &State, lane: &Lane, sessions: Vec<SessionCredit>) -> Opti
 
 fn hand_out(state: &State, lane: &Lane, leases: Leases) -> Option<Duration> {
     state.metrics.lease_rounds.increment(1);
-    #[allow(clippy::cast_precision_loss)] // bounded by the round
     state.metrics.lease_round_deliveries.record(leases.granted.len() as f64);
     let began = leases.began;
     for lease in leases.granted {

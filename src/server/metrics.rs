@@ -240,7 +240,6 @@ impl Metrics {
     pub(crate) fn render(&self, figures: Option<&StoreFigures>) -> String {
         if let Some(figures) = figures {
             // Gauges are floating-point in Prometheus; counts beyond 2^53 lose their last digits there.
-            #[allow(clippy::cast_precision_loss)]
             let set = |gauge: &Gauge, value: u64| gauge.set(value as f64);
             set(&self.subscription_blocked, figures.blocked.len() as u64);
             set(&self.subscriptions, figures.subscriptions);
