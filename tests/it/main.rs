@@ -28,3 +28,4 @@ mod session_deliveries;
 mod session_ends;
 mod session_frames;
 mod session_handshake;
+mod session_redaction;

@@ -43,7 +43,12 @@ impl Client {
         credential: &str,
         offers: Option<&str>,
     ) -> Result<Self, Error> {
-        let url = server.url("/v1/events").replacen("http", "ws", 1);
+        Self::dial_at(&server.url(""), credential, offers).await
+    }
+
+    /// Dials a platform by its URL.
+    pub(crate) async fn dial_at(url: &str, credential: &str, offers: Option<&str>) -> Result<Self, Error> {
+        let url = format!("{}/v1/events", url.replacen("http", "ws", 1));
         let mut request = url.into_client_request().expect("a request");
         let headers = request.headers_mut();
         headers.insert("authorization", format!("Bearer {credential}").parse().expect("a header"));

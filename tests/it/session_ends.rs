@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::SinkExt as _;
 use perilune::server::Stopped;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::Message;
 
 use crate::held_store::HeldStore;
-use crate::http_harness::{TestServer, eventually};
+use crate::http_harness::{PATIENCE, TestServer, eventually};
 use crate::session_client::{Client, End, closed_with};
 
 #[actix_web::test]
@@ -151,4 +154,29 @@ async fn a_session_whose_answer_is_its_end_ends_so_while_the_server_stops() {
     let (stopped, end) = tokio::join!(server.running.stop(), ended);
     assert_eq!(end, closed_with(1008, "UNAUTHENTICATED"));
     assert_eq!(stopped, Stopped::Cleanly);
+}
+
+#[actix_web::test]
+async fn a_client_that_asks_and_reads_nothing_is_cut_off() {
+    let server = TestServer::start().await;
+    let mut client = Client::dial(&server, &server.credential).await.expect("a websocket");
+    let flood = async {
+        // 125 bytes come back for each; the server stops taking them when it gives the client up.
+        while client.socket.feed(Message::Ping(vec![0; 125].into())).await.is_ok() {}
+    };
+    timeout(PATIENCE, flood).await.expect("the server gives up");
+    let cut_off = "perilune_sessions_ended_total{cause=\"slow_reader\"}";
+    eventually(async || server.metric(cut_off).await >= 1.0).await;
+}
+
+#[actix_web::test]
+async fn a_store_that_is_gone_ends_a_session_that_asks() {
+    let server = TestServer::start().await;
+    let id = server.subscribe(json!({})).await;
+    let mut client = Client::consume(&server, &id, 1).await;
+    server.store.close().await.expect("closed");
+    let answer = client.ping().await;
+    assert_eq!(answer["code"], "UNAVAILABLE");
+    assert!(answer["retry_after_ms"].is_u64(), "{answer}");
+    assert_eq!(client.end().await, End::Closed(1013, Vec::new()));
 }
