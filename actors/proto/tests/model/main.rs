@@ -29,7 +29,7 @@ fn explore(small: Small) {
 }
 
 /// Crashes, cuts, lapses and lost answers, with everything else at rest. `WHOLE=1` opens both events at a time
-/// and adds pauses, stops and jumping clocks: some ten million states, some minutes.
+/// and adds pauses, stops and jumping clocks: five million distinct states, some minutes with `--release`.
 #[test]
 fn two_consumers_share_two_events_of_three_generations() {
     let whole = std::env::var_os("WHOLE").is_some();
