@@ -14,7 +14,7 @@ check:
 test:
     cargo test
 
-# Every test, the database suites against the servers that `.ci/services` finds or starts.
+# Every test, the database suites against the servers that `.ci/databases` finds or starts.
 test-all:
     .ci/databases cargo test --workspace --all-features
 
