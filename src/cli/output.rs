@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use super::exit::{Failure, Outcome};
 
+/// The narrowest terminal that a table is made to fit.
+const WIDTH_MIN: u16 = 40;
+
 /// The flag of every command that prints a table.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct OutputArgs {
@@ -68,7 +71,11 @@ fn print_json<T: Serialize + ?Sized>(value: &T) -> Outcome {
 
 fn table(columns: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    table.load_style(comfy_table::presets::NOTHING);
+    // A terminal that says it is a few columns wide doesn't know, and one letter a line is no table.
+    if table.width().is_some_and(|width| width >= WIDTH_MIN) {
+        table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    }
     if !columns.is_empty() {
         table.set_header(columns.iter().map(|column| column.to_uppercase()));
     }

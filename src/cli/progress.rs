@@ -68,8 +68,8 @@ impl Progress {
 
 fn bar(what: &'static str, total: Option<u64>) -> ProgressBar {
     let (bar, template) = match total {
-        Some(total) => (ProgressBar::new(total), "{prefix} [{bar:30}] {human_pos}/{human_len} {per_sec} {eta} {msg}"),
-        None => (ProgressBar::new_spinner(), "{prefix} {spinner} {human_pos} {per_sec} {msg}"),
+        Some(total) => (ProgressBar::new(total), "{prefix} [{bar:20}] {human_pos}/{human_len} {msg}"),
+        None => (ProgressBar::new_spinner(), "{prefix} {spinner} {human_pos} {msg}"),
     };
     // No colours in it, so that NO_COLOR has nothing to take away.
     if let Ok(style) = ProgressStyle::with_template(template) {

@@ -23,6 +23,7 @@ use super::exit::{Failure, Outcome};
 use super::output::OutputArgs;
 use super::progress::Progress;
 use super::signals::{self, StopSignal};
+use super::stderr::tell;
 use faults::Faults;
 use ledger::Ledger;
 use platform::Platform;
@@ -106,7 +107,9 @@ async fn demonstrate(args: &DemoArgs, folder: &Path, platform: &Platform, stop: 
     ledger.show(args.output)?;
     watched?;
     publisher.end().await?;
-    ledger.balance()
+    ledger.balance()?;
+    tell("The ledger balances: whatever was published was applied once and acknowledged.");
+    Ok(())
 }
 
 /// Shows how far it is until every event is acknowledged, nothing moves any more, or a signal comes.
