@@ -10,7 +10,11 @@ use super::gate::Gate;
 use super::lanes::Lanes;
 use super::metrics::Metrics;
 use super::problem::{Code, Problem};
+use super::request::budget::Budget;
 use super::store::{Store, StoreError};
+
+/// How many batches of the largest size fit into memory at once; smaller ones share the room.
+const BATCHES: usize = 4;
 
 /// Whether the server goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +35,8 @@ pub(crate) struct State {
     pub(crate) requests: Arc<Gate>,
     /// WebSockets, registered or not.
     pub(crate) sessions: Arc<Gate>,
+    /// Bytes of batches that are being read or written.
+    pub(crate) batches: Arc<Budget>,
     /// Registered sessions by subscription.
     pub(crate) lanes: Lanes,
     pub(crate) phase: watch::Sender<Phase>,
@@ -47,6 +53,7 @@ impl State {
         Arc::new(Self {
             requests: Gate::new(limits.requests, limits.requests_per_credential, metrics.requests.clone()),
             sessions: Gate::new(limits.sessions, limits.sessions_per_credential, metrics.sessions.clone()),
+            batches: Budget::new(limits.batch_bytes.saturating_mul(BATCHES)),
             metrics,
             lanes: Lanes::new(limits.sessions_per_subscription),
             phase: watch::Sender::new(Phase::Serving),

@@ -18,6 +18,7 @@ use crate::server::auth::{Caller, authorize};
 use crate::server::metrics::ReportOutcome;
 use crate::server::problem::{Code, Problem};
 use crate::server::request::body::{BODY_BYTES_MAX, broken, check_length, expect_type, in_time};
+use crate::server::request::budget::Held;
 use crate::server::request::lines::{Line, Lines};
 use crate::server::request::query::Parameters;
 use crate::server::state::State;
@@ -35,10 +36,14 @@ async fn batch(state: Data<State>, request: HttpRequest, payload: Payload) -> Re
     Parameters::none(&request)?;
     expect_type(&request, &[NDJSON, "application/ndjson"])?;
     check_length(&request, state.config.limits.batch_bytes)?;
-    let lines = read(&state, &caller, payload).await?;
+    let mut held = state.batches.begin();
+    let lines = read(&state, &caller, payload, &mut held).await?;
     let verdicts = write(&state, lines).await?;
-    let chunks =
-        verdicts.into_iter().enumerate().map(|(index, verdict)| Ok::<_, actix_web::Error>(shown(index + 1, verdict)));
+    let chunks = verdicts.into_iter().enumerate().map(move |(index, verdict)| {
+        // The answer is as large as the batch: its room and its place are given back after the last line.
+        let _held_to_the_end = (&held, &caller);
+        Ok::<_, actix_web::Error>(shown(index + 1, verdict))
+    });
     Ok(HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, NDJSON))
         .insert_header((header::CACHE_CONTROL, "no-store"))
@@ -48,8 +53,8 @@ async fn batch(state: Data<State>, request: HttpRequest, payload: Payload) -> Re
 type Read = Vec<Result<Report, Problem>>;
 
 /// Reads every line, bad ones as their refusals.
-async fn read(state: &State, caller: &Caller, mut payload: Payload) -> Result<Read, Problem> {
-    let (mut lines, mut read, mut bytes) = (Lines::new(BODY_BYTES_MAX), Read::new(), 0);
+async fn read(state: &State, caller: &Caller, mut payload: Payload, held: &mut Held) -> Result<Read, Problem> {
+    let (mut lines, mut read) = (Lines::new(BODY_BYTES_MAX), Read::new());
     let mut judge = |line| {
         if read.len() == BATCH_LINES_MAX {
             return Err(too_large(format!("a batch has at most {BATCH_LINES_MAX} lines")));
@@ -60,8 +65,11 @@ async fn read(state: &State, caller: &Caller, mut payload: Payload) -> Result<Re
     // Each chunk has the time of a whole small body: a batch may be long, but must keep coming.
     while let Some(chunk) = in_time(async { Ok(payload.next().await) }).await? {
         let chunk = chunk.map_err(|error| broken(&error))?;
-        bytes += chunk.len();
-        if bytes > state.config.limits.batch_bytes {
+        held.grow(chunk.len()).map_err(|_| {
+            state.metrics.limited.increment(1);
+            Problem::new(Code::RateLimited, "other batches take the room that there is")
+        })?;
+        if held.bytes() > state.config.limits.batch_bytes {
             return Err(too_large(format!("a batch has at most {} bytes", state.config.limits.batch_bytes)));
         }
         lines.feed(&chunk, &mut judge)?;
