@@ -141,8 +141,9 @@ impl<DB: Store> Attempts<DB> {
         let mut tx = begun.map_err(|error| Failed::NeverBegan(ApplyError::database(error)))?;
         let admitted = tokio::select! {
             biased;
-            admitted = admit(&inner, &mut tx, &self.key) => Some(admitted),
+            // First: a signal that came while `BEGIN` waited for SQLite's one writer is heard before any statement.
             () = self.stop.heard() => None,
+            admitted = admit(&inner, &mut tx, &self.key) => Some(admitted),
         };
         match admitted {
             Some(Ok(Admission::Fresh)) => {}
