@@ -96,6 +96,8 @@ fn check_keys(command: &Command, table: &Table, prefix: &str) -> Result<(), Stri
 fn allowed(command: &Command) -> String {
     let mut keys = std::collections::BTreeSet::new();
     collect_keys(command, &mut keys);
+    // Here that name is the command's table, and no setting's.
+    keys.retain(|key| command.find_subcommand(key).is_none());
     let tables = command.get_subcommands().filter(|sub| has_keys(sub)).map(|sub| format!("[{}]", sub.get_name()));
     keys.into_iter().chain(tables).collect::<Vec<_>>().join(", ")
 }

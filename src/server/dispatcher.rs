@@ -54,6 +54,7 @@ async fn lease(state: &State, lane: &Lane, sessions: Vec<SessionCredit>) -> Opti
         Ok(leases) => hand_out(state, lane, leases),
         Err(error) => {
             state.note(&error);
+            lane.was_not_answered();
             Some(RETRY)
         }
     }

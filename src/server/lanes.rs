@@ -195,6 +195,11 @@ impl Lane {
         self.news.notify_one();
     }
 
+    /// The store failed: whatever the last look wanted to know is asked about again, whoever can take anything then.
+    pub(crate) fn was_not_answered(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+    }
+
     /// Tells the dispatcher to look again.
     pub(crate) fn look_again(&self) {
         self.news.notify_one();

@@ -102,6 +102,17 @@ fn a_stopped_subscription_is_asked_about_even_if_nobody_can_take_anything() {
 }
 
 #[test]
+fn a_question_that_the_store_did_not_answer_is_asked_again() {
+    let lanes = Lanes::new(2);
+    let seated = join(&lanes, 1).expect("room");
+    seated.lane.hand(grant(1, 600_000)).expect("handed");
+    lanes.wake(&Wake::Stopped(SUBSCRIPTION));
+    assert_eq!(seated.lane.look(), Found::Sessions(Vec::new()));
+    seated.lane.was_not_answered();
+    assert_eq!(seated.lane.look(), Found::Sessions(Vec::new()));
+}
+
+#[test]
 fn a_lease_of_a_session_that_left_is_given_back() {
     let lanes = Lanes::new(2);
     let seated = join(&lanes, 1).expect("room");

@@ -86,7 +86,8 @@ impl Session {
     pub(super) fn deliver(&mut self, grant: Grant, now: Instant) {
         let Some(seat) = &mut self.seat else { return };
         let lease = grant.lease;
-        let passed = now.saturating_duration_since(grant.began).as_millis();
+        // What has begun has passed: a client must never take a lease for longer than it is.
+        let passed = now.saturating_duration_since(grant.began).as_micros().div_ceil(1_000);
         let left = u128::from(self.state.config.lease_ms).saturating_sub(passed);
         let proof = EventProof {
             subscription_id: seat.seated.lane.subscription_id,
