@@ -22,7 +22,8 @@ pub enum DialErrorKind {
     Capacity,
     /// The provider gave no credential. Retriable unless the provider says otherwise.
     Credential,
-    /// Our own TLS files can't be used, or the platform's certificate was refused. Permanent.
+    /// Our own TLS files can't be used, or the platform's certificate was refused: permanent. Or the handshake broke in
+    /// a way that a faulty network explains too: retriable.
     Tls,
     /// The platform refused our client certificate, or its lack. Permanent.
     ClientCertificate,
@@ -87,7 +88,10 @@ impl DialError {
             Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) => {
                 (DialErrorKind::Tls, "the platform's certificate was refused", "TLS", Verdict::Permanent)
             }
-            Some(_) => (DialErrorKind::Tls, "the TLS handshake failed", "TLS", Verdict::Permanent),
+            Some(error) => {
+                let verdict = Verdict::retriable(may_be_the_network(error));
+                (DialErrorKind::Tls, "the TLS handshake failed", "TLS", verdict)
+            }
         };
         Self { kind, facts: Facts::new(clause, code, verdict).caused_by(error) }
     }
@@ -127,6 +131,21 @@ impl From<ConnectionError> for DialError {
 /// The TLS error inside, if there is one.
 fn tls_cause(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
+}
+
+/// Whether bytes that were changed on their way, or somebody else's at that port for a while, explain the error as well.
+/// Then the next dial may go well, as after any other failure of the network.
+const fn may_be_the_network(error: &rustls::Error) -> bool {
+    use rustls::Error;
+    matches!(
+        error,
+        Error::DecryptError
+            | Error::InvalidMessage(_)
+            | Error::InappropriateMessage { .. }
+            | Error::InappropriateHandshakeMessage { .. }
+            | Error::PeerMisbehaved(_)
+            | Error::PeerSentOversizedRecord
+    )
 }
 
 /// Whether the alert means that our certificate, or its lack, is what the platform did not like.

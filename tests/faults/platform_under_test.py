@@ -1,0 +1,191 @@
+"""What every fault is tried on: a real server, a publisher that never rests, a consumer whose every event is seen."""
+
+import bisect
+import collections
+import http.client
+import json
+import os
+import signal
+import ssl
+import statistics
+import subprocess
+import threading
+import time
+
+HEARTBEAT = 1.0  # seconds, as the server is told
+LEASE = 4.0
+BACKOFF_MAX = 2.0  # as the consumer is told
+QUEUE = "faults"
+
+
+class Server:
+    """`perilune serve` on an embedded database, started again at will on the same address."""
+
+    def __init__(self, binary, root, host="127.0.0.1", variables=None, tls=False):
+        self.binary, self.root, self.listen, self.tls = binary, root, f"{host}:0", tls
+        self.scheme, self.certificate, self.key = "https" if tls else "http", root / "cert.pem", root / "key.pem"
+        self.env = {key: value for key, value in os.environ.items() if not key.startswith("PERILUNE_")}
+        self.database, self.variables, self.process = f"sqlite:{root}/server.db", variables or {}, None
+        if tls:
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                            "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE",
+                            "-keyout", self.key, "-out", self.certificate], check=True, stderr=subprocess.DEVNULL)
+            self.env["PERILUNE_CA_FILE"] = str(self.certificate)
+        self.env["PERILUNE_CREDENTIAL"] = self.perilune(
+            "credential", "create", "--database", self.database, "--name", "faults", "--queues", QUEUE,
+            "--scopes", "report,consume,manage", "--json")["credential"]
+        self.start()
+
+    def perilune(self, *arguments):
+        made = subprocess.run([self.binary, *arguments], env=self.env, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        return json.loads(made.stdout)
+
+    def start(self):
+        command = [self.binary, "serve", "--listen", self.listen, "--database", self.database,
+                   "--lease-ms", str(int(LEASE * 1000)), "--heartbeat-ms", str(int(HEARTBEAT * 1000)),
+                   *(["--tls-cert", self.certificate, "--tls-key", self.key] if self.tls else [])]
+        log = open(self.root / "server.log", "ab")
+        self.process = subprocess.Popen(command, env={**self.env, **self.variables}, stdout=subprocess.PIPE, stderr=log)
+        line = self.process.stdout.readline().decode()
+        if not line:
+            raise SystemExit("FAILED: the server does not start: " + (self.root / "server.log").read_text()[-2_000:])
+        self.listen = line.strip().split("//")[-1].rstrip("/").split()[0]
+        self.env["PERILUNE_URL"] = self.url(self.listen)
+
+    def url(self, address):
+        """How a client names the server, or whoever stands for it at `address`."""
+        return f"https://localhost:{address.rsplit(':', 1)[1]}" if self.tls else f"http://{address}"
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def subscription(self, name):
+        return self.perilune("subscription", "create", "--name", name, "--queues", QUEUE, "--start", "earliest",
+                             "--json")["subscription_id"]
+
+    def show(self, subscription):
+        return self.perilune("subscription", "show", subscription, "--json")
+
+
+class Publisher(threading.Thread):
+    """Reports results without a break, straight at the server; remembers what was answered for."""
+
+    def __init__(self, server, a_second):
+        super().__init__(daemon=True)
+        self.server, self.pause, self.over = server, 1 / a_second, threading.Event()
+        self.reported = set()
+
+    def connect(self):
+        host, port = self.server.listen.rsplit(":", 1)
+        if not self.server.tls:
+            return http.client.HTTPConnection(host, int(port), timeout=5)
+        trust = ssl.create_default_context(cafile=self.server.certificate)
+        return http.client.HTTPSConnection("localhost", int(port), timeout=5, context=trust)
+
+    def run(self):
+        connection, number = None, 0
+        while not self.over.is_set():
+            task = f"{number:032x}"
+            try:
+                if connection is None:
+                    connection = self.connect()
+                body = json.dumps({"operation": "Try", "status": "succeeded", "result": number})
+                connection.request("POST", f"/v1/queues/{QUEUE}/tasks/{task}/events", body, {
+                    "Authorization": "Bearer " + self.server.env["PERILUNE_CREDENTIAL"],
+                    "Content-Type": "application/json", "Idempotency-Key": task})
+                answer = connection.getresponse()
+                answer.read()
+                if answer.status in (200, 201):
+                    self.reported.add(task)
+                    number += 1
+            except (OSError, http.client.HTTPException):
+                # Asked again with the same key: whether it was written does not matter.
+                connection = None
+            self.over.wait(self.pause)
+
+
+class Consumer:
+    """`perilune consume --print` with an inbox: each line it prints is noted with its time."""
+
+    def __init__(self, server, subscription, url, prefix=(), variables=None, plaintext=False):
+        self.times, self.seen, self.lock = [], collections.Counter(), threading.Lock()
+        command = [*prefix, server.binary, "consume", "--subscription", subscription, "--url", url, "--capacity", "8", "--print",
+                   "--reconnect-min-delay", "100ms", "--reconnect-max-delay", f"{int(BACKOFF_MAX * 1000)}ms",
+                   "--inbox", f"sqlite:{server.root}/inbox.db", "--consumer", "faults",
+                   *(["--allow-plaintext"] if plaintext else [])]
+        self.log = server.root / "consumer.log"
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(command, env={**server.env, **(variables or {})}, stdout=subprocess.PIPE, stderr=log)
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            with self.lock:
+                self.times.append(time.monotonic())
+                self.seen[json.loads(line)["task_id"]] += 1
+
+    def after(self, moment):
+        """When the first event after `moment` came; `None` as long as there is none."""
+        with self.lock:
+            place = bisect.bisect_left(self.times, moment)
+            return self.times[place] if place < len(self.times) else None
+
+    def resumed(self, healed, patience):
+        """How long after `healed` events came again."""
+        end = time.monotonic() + patience
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                raise SystemExit(f"FAILED: the consumer ended with {self.process.returncode}: {self.log.read_text()[-2_000:]}")
+            at = self.after(healed)
+            if at is not None:
+                return at - healed
+            time.sleep(0.01)
+        raise SystemExit(f"FAILED: no event within {patience:.0f} s of the end of a fault")
+
+    def stop(self):
+        self.process.terminate()
+        return self.process.wait(60)
+
+
+class Verdict:
+    """How long consumption took to resume, by fault, against what the backoff and the heartbeat allow."""
+
+    # Over the bound itself: the dial, and what a busy machine adds.
+    SLACK = 2.0
+
+    def __init__(self):
+        self.took, self.faults = collections.defaultdict(list), []
+
+    def add(self, fault, seconds, bound=BACKOFF_MAX + HEARTBEAT):
+        self.took[fault].append(seconds)
+        if seconds > bound + self.SLACK:
+            self.faults.append(f"{fault}: consumption resumed after {seconds:.1f} s, bound {bound:.1f} s")
+
+    def balance(self, what, server, subscription, publisher, consumer):
+        """Stops the publisher, waits for the rest, and compares."""
+        publisher.over.set()
+        publisher.join(30)
+        end = time.monotonic() + 120
+        while time.monotonic() < end:
+            shown = server.show(subscription)
+            if shown["ready"] == shown["leased"] == shown["lag"] == 0:
+                break
+            time.sleep(0.2)
+        else:
+            self.faults.append(f"{what}: deliveries are left: {shown}")
+        code = consumer.stop()
+        with consumer.lock:
+            seen = dict(consumer.seen)
+        missing, twice = publisher.reported - seen.keys(), [task for task, times in seen.items() if times > 1]
+        print(f"{what}: {len(publisher.reported)} reported, {len(seen)} handled, {len(missing)} missing, {len(twice)} twice, exit {code}",
+              flush=True)
+        if missing or twice or code != 0:
+            self.faults.append(f"{what}: {len(missing)} missing, {len(twice)} twice, exit {code}")
+
+    def tell(self):
+        for fault, took in sorted(self.took.items()):
+            print(f"{fault:<34} {len(took):>4} times, resumed after {statistics.median(took):.2f} s in the median, {max(took):.2f} s at the most")
+        for fault in self.faults:
+            print(f"FAULT: {fault}")
+        return not self.faults
