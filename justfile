@@ -22,6 +22,15 @@ test-all:
 sim *ARGS:
     env RUNS=1000000 {{ARGS}} cargo test --release --test simulation -- --nocapture
 
+# Real faults on real sockets, the server killed a hundred times among them.
+faults:
+    env ROUNDS=8 RESTARTS=100 .ci/faults
+
+# An hour of cut connections: memory, threads and files stay level.
+soak *ARGS:
+    cargo build --release
+    tests/faults/soak.py --perilune target/release/perilune {{ARGS}}
+
 # The documentation, warnings denied.
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps

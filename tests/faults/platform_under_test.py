@@ -1,6 +1,5 @@
 """What every fault is tried on: a real server, a publisher that never rests, a consumer whose every event is seen."""
 
-import bisect
 import collections
 import http.client
 import json
@@ -26,6 +25,8 @@ class Server:
         self.scheme, self.certificate, self.key = "https" if tls else "http", root / "cert.pem", root / "key.pem"
         self.env = {key: value for key, value in os.environ.items() if not key.startswith("PERILUNE_")}
         self.database, self.variables, self.process = f"sqlite:{root}/server.db", variables or {}, None
+        if host != "127.0.0.1":
+            self.env["PERILUNE_ALLOW_PLAINTEXT"] = "true"
         if tls:
             subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
                             "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE",
@@ -74,7 +75,7 @@ class Publisher(threading.Thread):
     def __init__(self, server, a_second):
         super().__init__(daemon=True)
         self.server, self.pause, self.over = server, 1 / a_second, threading.Event()
-        self.reported = set()
+        self.reported = {}
 
     def connect(self):
         host, port = self.server.listen.rsplit(":", 1)
@@ -86,7 +87,7 @@ class Publisher(threading.Thread):
     def run(self):
         connection, number = None, 0
         while not self.over.is_set():
-            task = f"{number:032x}"
+            task, asked = f"{number:032x}", time.monotonic()
             try:
                 if connection is None:
                     connection = self.connect()
@@ -97,7 +98,7 @@ class Publisher(threading.Thread):
                 answer = connection.getresponse()
                 answer.read()
                 if answer.status in (200, 201):
-                    self.reported.add(task)
+                    self.reported[task] = asked
                     number += 1
             except (OSError, http.client.HTTPException):
                 # Asked again with the same key: whether it was written does not matter.
@@ -108,12 +109,12 @@ class Publisher(threading.Thread):
 class Consumer:
     """`perilune consume --print` with an inbox: each line it prints is noted with its time."""
 
-    def __init__(self, server, subscription, url, prefix=(), variables=None, plaintext=False):
-        self.times, self.seen, self.lock = [], collections.Counter(), threading.Lock()
+    def __init__(self, server, publisher, subscription, url, prefix=(), variables=None):
+        self.publisher, self.seen, self.latest = publisher, collections.Counter(), 0
+        self.lock = threading.Condition()
         command = [*prefix, server.binary, "consume", "--subscription", subscription, "--url", url, "--capacity", "8", "--print",
                    "--reconnect-min-delay", "100ms", "--reconnect-max-delay", f"{int(BACKOFF_MAX * 1000)}ms",
-                   "--inbox", f"sqlite:{server.root}/inbox.db", "--consumer", "faults",
-                   *(["--allow-plaintext"] if plaintext else [])]
+                   "--inbox", f"sqlite:{server.root}/inbox.db", "--consumer", "faults"]
         self.log = server.root / "consumer.log"
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, env={**server.env, **(variables or {})}, stdout=subprocess.PIPE, stderr=log)
@@ -121,27 +122,22 @@ class Consumer:
 
     def read(self):
         for line in self.process.stdout:
+            task = json.loads(line)["task_id"]
             with self.lock:
-                self.times.append(time.monotonic())
-                self.seen[json.loads(line)["task_id"]] += 1
-
-    def after(self, moment):
-        """When the first event after `moment` came; `None` as long as there is none."""
-        with self.lock:
-            place = bisect.bisect_left(self.times, moment)
-            return self.times[place] if place < len(self.times) else None
+                self.seen[task] += 1
+                # Its report may still be without an answer, and so without a time.
+                self.latest = max(self.latest, self.publisher.reported.get(task, 0))
+                self.lock.notify_all()
 
     def resumed(self, healed, patience):
-        """How long after `healed` events came again."""
-        end = time.monotonic() + patience
-        while time.monotonic() < end:
-            if self.process.poll() is not None:
-                raise SystemExit(f"FAILED: the consumer ended with {self.process.returncode}: {self.log.read_text()[-2_000:]}")
-            at = self.after(healed)
-            if at is not None:
-                return at - healed
-            time.sleep(0.01)
-        raise SystemExit(f"FAILED: no event within {patience:.0f} s of the end of a fault")
+        """How long after `healed` an event came that was reported later than that."""
+        with self.lock:
+            came = self.lock.wait_for(lambda: self.latest >= healed or self.process.poll() is not None, patience)
+        if self.process.poll() is not None:
+            raise SystemExit(f"FAILED: the consumer ended with {self.process.returncode}: {self.log.read_text()[-2_000:]}")
+        if not came:
+            raise SystemExit(f"FAILED: no event within {patience:.0f} s of the end of a fault")
+        return time.monotonic() - healed
 
     def stop(self):
         self.process.terminate()
@@ -177,7 +173,7 @@ class Verdict:
         code = consumer.stop()
         with consumer.lock:
             seen = dict(consumer.seen)
-        missing, twice = publisher.reported - seen.keys(), [task for task, times in seen.items() if times > 1]
+        missing, twice = publisher.reported.keys() - seen.keys(), [task for task, times in seen.items() if times > 1]
         print(f"{what}: {len(publisher.reported)} reported, {len(seen)} handled, {len(missing)} missing, {len(twice)} twice, exit {code}",
               flush=True)
         if missing or twice or code != 0:

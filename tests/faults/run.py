@@ -36,7 +36,7 @@ def network(given, draw, root, verdict):
     subscription = server.subscription("network")
     publisher = Publisher(server, 40)
     publisher.start()
-    consumer = Consumer(server, subscription, server.url(f"127.0.0.1:{proxy.port}"))
+    consumer = Consumer(server, publisher, subscription, server.url(f"127.0.0.1:{proxy.port}"))
     consumer.resumed(time.monotonic(), PATIENCE)
     faults = ["silent", "forgotten", "corrupting", "truncating", "stalled", "FIN", "RST"] * given.rounds
     draw.shuffle(faults)
@@ -65,7 +65,7 @@ def restarts(given, draw, root, verdict):
     subscription = server.subscription("restarts")
     publisher = Publisher(server, 200)
     publisher.start()
-    consumer = Consumer(server, subscription, f"http://{server.listen}")
+    consumer = Consumer(server, publisher, subscription, f"http://{server.listen}")
     consumer.resumed(time.monotonic(), PATIENCE)
     for _ in range(given.restarts):
         time.sleep(draw.uniform(0.05, 0.5))
@@ -88,7 +88,7 @@ def clock(given, draw, root, verdict):
     subscription = server.subscription("clock")
     publisher = Publisher(server, 40)
     publisher.start()
-    consumer = Consumer(server, subscription, f"http://{server.listen}", variables=jumping)
+    consumer = Consumer(server, publisher, subscription, f"http://{server.listen}", variables=jumping)
     consumer.resumed(time.monotonic(), PATIENCE)
     for jump in ["+3600", "+0", "-3600", "+0", "+86400", "-86400", "+0"] * max(1, given.rounds // 3):
         time.sleep(draw.uniform(0.5, 1.5))
@@ -118,22 +118,24 @@ def namespace(given, draw, root, verdict):
         subscription = server.subscription("namespace")
         publisher = Publisher(server, 40)
         publisher.start()
-        consumer = Consumer(server, subscription, f"http://{server.listen}", prefix=["ip", "netns", "exec", host], plaintext=True)
+        consumer = Consumer(server, publisher, subscription, f"http://{server.listen}", prefix=["ip", "netns", "exec", host])
         consumer.resumed(time.monotonic(), PATIENCE)
 
-        def lose(percent):
-            for device, inside in ((near, []), (far, ["ip", "netns", "exec", host])):
-                subprocess.run([*inside, "tc", "qdisc", "replace", "dev", device, "root", "netem", "loss", f"{percent}%"], check=True)
+        def lose(change):
+            # To an address that nobody has: every packet is dropped on arrival, and nobody is told.
+            for neighbour, device, inside in ((theirs, near, False), (ours, far, True)):
+                wrong = ["lladdr", "02:00:00:00:00:99", "nud", "permanent"] if change == "replace" else []
+                ip("neigh", change, neighbour, *wrong, "dev", device, inside=inside)
 
         for _ in range(given.rounds):
             time.sleep(draw.uniform(0.2, 1.0))
-            lose(100)
+            lose("replace")
             time.sleep(draw.uniform(1.0, 12.0))
             if draw.random() < 0.5:
                 # Both ends at once: when the packets pass again, nobody knows of the connection any more.
                 server.kill()
                 server.start()
-            lose(0)
+            lose("del")
             verdict.add("packets dropped", consumer.resumed(time.monotonic(), PATIENCE), BACKOFF_MAX + HEARTBEAT + REQUEST_TIMEOUT)
         verdict.balance("namespace", server, subscription, publisher, consumer)
         server.kill()
