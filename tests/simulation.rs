@@ -1,9 +1,10 @@
 //! The whole system under faults, from seeds: consumers, sessions, frames, network, server rules, inbox.
 //!
-//! `RUNS=1000000 cargo test --test simulation` runs more seeds than usual, `SEED=77` one alone, and tells
-//! what happened in it.
+//! `RUNS=1000000 cargo test --test simulation` runs more seeds than usual, `FIRST=5000000` begins with that one,
+//! `SEED=77` runs one alone and tells what happened in it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -26,26 +27,26 @@ fn replay(seed: u64) -> String {
     format!("replay it: SEED={seed} cargo test --test simulation no_seed_breaks_an_invariant -- --nocapture")
 }
 
-/// Runs every seed below `runs` on all cores, up to the first that fails.
+/// Runs every seed of `seeds` on all cores, up to the first that fails.
 fn run_all(
-    runs: u64,
+    seeds: Range<u64>,
     judge: impl Fn(u64) -> Result<Summary, Violation> + Sync,
 ) -> Result<Vec<Summary>, (u64, Violation)> {
-    let next = AtomicU64::new(0);
+    let next = AtomicU64::new(seeds.start);
     let failed = Mutex::new(None::<(u64, Violation)>);
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let work = || {
         let mut summaries = Vec::new();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= runs {
+            if seed >= seeds.end {
                 return summaries;
             }
             let judged = catch_unwind(AssertUnwindSafe(|| judge(seed)));
             match judged.unwrap_or_else(|_| panic!("seed {seed} panicked\n{}", replay(seed))) {
                 Ok(summary) => summaries.push(summary),
                 Err(violation) => {
-                    next.store(runs, Ordering::Relaxed);
+                    next.store(seeds.end, Ordering::Relaxed);
                     let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                     if failed.as_ref().is_none_or(|(lower, _)| seed < *lower) {
                         *failed = Some((seed, violation));
@@ -74,10 +75,11 @@ fn no_seed_breaks_an_invariant_and_everything_open_ends() {
         return println!("{summary:#?}");
     }
     let runs = number("RUNS").unwrap_or(RUNS);
-    let summaries = run_all(runs, |seed| sim::run(seed, origin))
+    let first = number("FIRST").unwrap_or(0);
+    let summaries = run_all(first..first + runs, |seed| sim::run(seed, origin))
         .unwrap_or_else(|(seed, violation)| panic!("seed {seed}: {violation}\n{}", replay(seed)));
     let total = |figure: fn(&Summary) -> u64| summaries.iter().map(figure).sum::<u64>();
-    println!("{runs} seeds, {} steps in {:?}", total(|s| s.steps), origin.elapsed());
+    println!("{runs} seeds from {first} on, {} steps in {:?}", total(|s| s.steps), origin.elapsed());
     if runs >= RUNS {
         // A simulation in which nothing goes wrong proves nothing.
         let rare: BTreeMap<&str, u64> = [
@@ -100,7 +102,7 @@ fn every_planted_bug_is_noticed() {
     let origin = Instant::now();
     let mut unnoticed = Vec::new();
     for bug in Bug::all() {
-        match run_all(RUNS_TO_NOTICE, |seed| sim::run_with_bug(seed, origin, bug)) {
+        match run_all(0..RUNS_TO_NOTICE, |seed| sim::run_with_bug(seed, origin, bug)) {
             Err((seed, violation)) => println!("{bug:?}: seed {seed}, {}", violation.check),
             Ok(_) => unnoticed.push(bug),
         }
