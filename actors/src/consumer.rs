@@ -111,7 +111,8 @@ impl Consumer {
             reader: Arc::new(Semaphore::new(1)),
             run: Arc::clone(&self.run),
         };
-        supervisor.do_send(Start { id: self.id, spec: Arc::new(spec), seed: rand::random() });
+        let _to = supervisor.clone();
+        supervisor.do_send(Start { id: self.id, spec: Arc::new(spec), seed: rand::random(), _to });
         Ok(ConsumerHandle::new(self.id, Arc::clone(&self.run), supervisor.downgrade()))
     }
 }

@@ -135,6 +135,8 @@ pub struct Estate {
     pub(crate) machine: Box<Consumer>,
     /// Whether its shell died while the machine was at work.
     pub(crate) interrupted: bool,
+    /// Keeps the supervisor until it has it.
+    pub(crate) _to: Addr<crate::Supervisor>,
 }
 
 impl Custody {
@@ -173,7 +175,7 @@ impl Custody {
 impl Drop for Custody {
     fn drop(&mut self) {
         if let Some(machine) = self.machine.take() {
-            let estate = Some(Estate { machine, interrupted: self.busy });
+            let estate = Some(Estate { machine, interrupted: self.busy, _to: self.to.clone() });
             self.to.do_send(Exited { id: self.id, exit: Exit::now(), estate });
         }
     }

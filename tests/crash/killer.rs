@@ -1,110 +1,129 @@
-//! Starts two workers at a time, kills one or the other at random, and counts at the end.
+//! Keeps two workers running, kills one or the other at random, now and then the database server or the platform, and
+//! counts at the end.
 
-use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use perilune_proto::rng::Rng;
 
-use crate::ledger;
+use crate::child::Worker;
+use crate::ledger::{self, Deaths};
+use crate::platform::Platform;
 use crate::servers::Place;
 
-/// How often a run may end with failed events (a killed server refuses some) before it counts as stuck.
-const LAST_RUNS: u32 = 20;
+/// How long a worker may take until it handles an event, before it is killed all the same.
+const WORKS_WITHIN: Duration = Duration::from_secs(2);
+/// How long after a worker was seen at work it is killed, at most: in its transaction, at its commit, or between two.
+const KILLED_WITHIN_MS: u64 = 60;
+/// Events that are published ahead, so that a worker that starts finds work.
+const AHEAD: u64 = 60;
+/// How long a database that was killed may be the reason that a worker can't start.
+const DATABASE_RECOVERS_WITHIN: Duration = Duration::from_secs(60);
+/// How long everything may take to be acknowledged after the last kill.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A run's size.
 pub(crate) struct Plan {
     pub(crate) seed: u64,
-    pub(crate) kills: u64,
     pub(crate) events: u64,
-    pub(crate) server_kills: u64,
-}
-
-/// Which events some worker said it would acknowledge.
-type Acknowledged = Arc<Mutex<BTreeSet<u64>>>;
-
-struct Worker {
-    child: Child,
-    reader: JoinHandle<()>,
-}
-
-impl Worker {
-    fn start(place: &Place, plan: &Plan, seed: u64, acknowledged: &Acknowledged) -> Self {
-        let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["work", place.url(), place.prefix(), &plan.events.to_string(), &seed.to_string()])
-            .stdout(Stdio::piped())
-            .stderr(if std::env::var_os("LOUD").is_some() { Stdio::inherit() } else { Stdio::null() })
-            .spawn()
-            .expect("a worker");
-        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let acknowledged = Arc::clone(acknowledged);
-        let reader = std::thread::spawn(move || {
-            for n in lines.map_while(Result::ok).filter_map(|line| line.parse().ok()) {
-                acknowledged.lock().expect("no panic").insert(n);
-            }
-        });
-        Self { child, reader }
-    }
-
-    /// Kills it and hears what it had said.
-    fn kill(mut self) {
-        self.child.kill().expect("killed");
-        self.child.wait().expect("ended");
-        self.reader.join().expect("heard");
-    }
-
-    /// Lets it end by itself.
-    fn finish(mut self) -> bool {
-        let ended = self.child.wait().expect("ended");
-        self.reader.join().expect("heard");
-        ended.success()
-    }
-
-    fn has_ended(&mut self) -> bool {
-        self.child.try_wait().expect("a child").is_some()
-    }
+    pub(crate) kills: u64,
+    pub(crate) database_kills: u64,
+    pub(crate) platform_kills: u64,
 }
 
 /// Kills and counts on one engine. True where the ledger balances.
 pub(crate) fn run(plan: &Plan, place: &mut Place) -> bool {
     let began = Instant::now();
-    let mut rng = Rng::new(plan.seed);
-    let acknowledged = Acknowledged::default();
-    ledger::create(place);
-    let mut workers: Vec<Worker> = (0..2).map(|_| Worker::start(place, plan, rng.next_u64(), &acknowledged)).collect();
-    let (mut killed, mut servers_killed, mut lost) = (0, 0, Vec::new());
-    while killed < plan.kills {
-        std::thread::sleep(Duration::from_millis(rng.within(&(5..=250))));
-        let chosen = usize::try_from(rng.below(2)).expect("0 or 1");
-        let mut worker = workers.remove(chosen);
-        // One that was through with its events is not killed but replaced: it begins anew, as after a redelivery.
-        if worker.has_ended() {
-            worker.finish();
-        } else {
-            worker.kill();
-            killed += 1;
+    let mut run = Run::start(plan, place);
+    while run.deaths.workers < plan.kills {
+        run.turn();
+    }
+    run.finish();
+    ledger::settle(plan, run.place, &run.platform.standing(), &run.deaths, began.elapsed())
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    place: &'a mut Place,
+    platform: Platform,
+    workers: Vec<Worker>,
+    rng: Rng,
+    deaths: Deaths,
+    database_killed: Option<Instant>,
+}
+
+impl<'a> Run<'a> {
+    fn start(plan: &'a Plan, place: &'a mut Place) -> Self {
+        ledger::create(place);
+        let platform = Platform::start();
+        let workers = (0..2).map(|_| Worker::start(place, &platform)).collect();
+        let (rng, deaths) = (Rng::new(plan.seed), Deaths::default());
+        Self { plan, place, platform, workers, rng, deaths, database_killed: None }
+    }
+
+    /// Publishes this turn's events, kills a worker, and perhaps a server.
+    fn turn(&mut self) {
+        let due = self.plan.events * self.deaths.workers / self.plan.kills.max(1);
+        self.platform.publish((due + AHEAD).min(self.plan.events));
+        let chosen = usize::try_from(self.rng.below(2)).expect("0 or 1");
+        let mut worker = self.workers.remove(chosen);
+        // One in eight is killed wherever it is, at its start or idle; the others once they have been seen at work.
+        if self.rng.below(8) > 0 {
+            worker.wait_for_work(WORKS_WITHIN);
         }
-        if servers_killed < plan.server_kills && rng.below(plan.kills.max(1)) < plan.server_kills {
-            servers_killed += place.kill_server();
+        std::thread::sleep(Duration::from_millis(self.rng.below(KILLED_WITHIN_MS)));
+        if self.is_up(&mut worker) {
+            let last = worker.kill();
+            self.deaths.workers += 1;
+            self.deaths.at_work += u64::from(last.at_work());
+            self.deaths.handled += last.begun;
         }
-        // What was said before the kill is on disk, whatever else was lost.
-        let told = acknowledged.lock().expect("no panic").clone();
-        lost.extend(ledger::missing(place, &told));
-        workers.push(Worker::start(place, plan, rng.next_u64(), &acknowledged));
+        if self.falls(self.plan.platform_kills, self.deaths.platforms) {
+            self.platform.kill();
+            self.deaths.platforms += 1;
+        }
+        if self.place.is_own() && self.falls(self.plan.database_kills, self.deaths.databases) {
+            self.place.kill_server();
+            self.deaths.databases += 1;
+            self.database_killed = Some(Instant::now());
+        }
+        self.workers.push(Worker::start(self.place, &self.platform));
     }
-    for worker in workers {
-        worker.finish();
+
+    /// Whether one of so many kills, spread at random over the run, falls into this turn.
+    fn falls(&mut self, wanted: u64, done: u64) -> bool {
+        let turns_left = (self.plan.kills + 1).saturating_sub(self.deaths.workers).max(1);
+        self.rng.below(turns_left) < wanted - done
     }
-    let mut last_runs = 0;
-    while acknowledged.lock().expect("no panic").len() < usize::try_from(plan.events).expect("small") {
-        last_runs += 1;
-        assert!(last_runs <= LAST_RUNS, "events are refused again and again");
-        Worker::start(place, plan, rng.next_u64(), &acknowledged).finish();
+
+    /// Whether a worker still runs. One may have ended by itself where the database was not there when it started.
+    fn is_up(&self, worker: &mut Worker) -> bool {
+        if !worker.has_ended() {
+            return true;
+        }
+        let recovering = self.database_killed.is_some_and(|killed| killed.elapsed() < DATABASE_RECOVERS_WITHIN);
+        assert!(recovering, "a worker ended by itself; LOUD=1 shows why");
+        false
     }
-    let told = acknowledged.lock().expect("no panic").clone();
-    lost.extend(ledger::missing(place, &told));
-    ledger::settle(plan, place, killed, servers_killed, &lost, began.elapsed())
+
+    /// Lets the workers go on until everything is acknowledged, then ends them in order.
+    fn finish(&mut self) {
+        self.platform.publish(self.plan.events);
+        let until = Instant::now() + PATIENCE;
+        while !self.platform.standing().is_done() {
+            for place in 0..self.workers.len() {
+                let mut worker = self.workers.remove(place);
+                if !self.is_up(&mut worker) {
+                    worker = Worker::start(self.place, &self.platform);
+                }
+                self.workers.insert(place, worker);
+            }
+            assert!(Instant::now() < until, "not everything is acknowledged within {PATIENCE:?}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        for worker in self.workers.drain(..) {
+            let (last, success) = worker.finish();
+            assert!(success, "a worker did not end in order");
+            self.deaths.handled += last.begun;
+        }
+    }
 }

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::killer::Plan;
-
 /// How long a server may take to answer.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -41,10 +39,14 @@ impl Place {
         &self.prefix
     }
 
-    /// Kills the server with SIGKILL and starts it again. Does nothing to one that is not the test's own. Returns how
-    /// many were killed.
-    pub(crate) fn kill_server(&mut self) -> u64 {
-        let Some(server) = &mut self.server else { return 0 };
+    /// Whether the server is the test's own, so that it may be killed.
+    pub(crate) const fn is_own(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// Kills the server with SIGKILL and starts it again.
+    pub(crate) fn kill_server(&mut self) {
+        let server = self.server.as_mut().expect("a server of the test's own");
         server.child.kill().expect("killed");
         server.child.wait().expect("ended");
         // PostgreSQL's children notice by themselves and keep a successor waiting until they have.
@@ -52,7 +54,7 @@ impl Place {
         loop {
             server.child = start(&server.program, &server.arguments);
             if answers(server.port, &mut server.child) {
-                return 1;
+                return;
             }
             assert!(Instant::now() < until, "the server does not come back");
         }
@@ -67,12 +69,23 @@ impl Drop for Server {
     }
 }
 
-/// The places of this run, or why there is none.
-pub(crate) fn places(plan: &Plan) -> Vec<Result<Place, String>> {
-    let own = plan.server_kills > 0;
-    let postgres = if own { own_postgres() } else { named("PostgreSQL", "PERILUNE_TEST_POSTGRES_URL") };
-    let mysql = if own { own_mariadb() } else { named("MySQL", "PERILUNE_TEST_MYSQL_URL") };
-    vec![file(), postgres, mysql]
+/// The place of one engine's run, with a server of the test's own or not, or why there is none.
+pub(crate) fn place(engine: &str, own: bool) -> Result<Place, String> {
+    let named_or = |own_server: fn() -> Result<Place, String>, engine, variable| {
+        if own { own_server().map_err(required) } else { named(engine, variable) }
+    };
+    match engine {
+        "SQLite" => file(),
+        "PostgreSQL" => named_or(own_postgres, "PostgreSQL", "PERILUNE_TEST_POSTGRES_URL"),
+        "MySQL" => named_or(own_mariadb, "MySQL", "PERILUNE_TEST_MYSQL_URL"),
+        _ => panic!("ENGINES: {engine} is none of SQLite, PostgreSQL, MySQL"),
+    }
+}
+
+/// Where the databases must be there, a missing one is a failure.
+fn required(skipped: String) -> String {
+    assert!(std::env::var_os("PERILUNE_TEST_DATABASES_REQUIRED").is_none(), "{skipped}");
+    skipped
 }
 
 fn fresh_prefix() -> String {

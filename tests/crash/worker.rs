@@ -1,57 +1,95 @@
-//! The process that is killed: applies the run's events in an order of its own, several at a time, and says which it
-//! would now acknowledge. It knows nothing of what it did before it was killed.
+//! The process that is killed: a consumer of the real platform whose handler is the inbox's. It knows nothing of what it
+//! did before it was killed. On stdout it tells when a handler begins (`b`) and ends (`e`).
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::StreamExt as _;
-use futures_util::stream;
-use perilune_proto::rng::Rng;
+use perilune::client::{Client, Credential};
+use perilune::consumer::{Consumer, EventContext, EventHandler, HandlerResult};
+use perilune::inbox::{BoxError, OpenTransaction};
+use perilune::proto::ResultEvent;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::business::{Books, Business};
 
 /// Events that a process has in hand at once.
-const IN_FLIGHT: usize = 8;
+const CAPACITY: u8 = 4;
 
-/// `work URL PREFIX EVENTS SEED`.
+/// `work URL PREFIX PLATFORM SUBSCRIPTION PAUSE_MS`, the credential in the environment.
 pub(crate) fn main(mut arguments: impl Iterator<Item = String>) -> ExitCode {
-    let mut next = || arguments.next().expect("work URL PREFIX EVENTS SEED");
-    let (url, prefix) = (next(), next());
-    let (events, seed) = (next().parse().expect("a number"), next().parse().expect("a seed"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        match url.split(':').next() {
-            Some("sqlite") => work::<sqlx::Sqlite>(&url, &prefix, events, seed).await,
-            Some("postgres") => work::<sqlx::Postgres>(&url, &prefix, events, seed).await,
-            _ => work::<sqlx::MySql>(&url, &prefix, events, seed).await,
+    let mut next = || arguments.next().expect("work URL PREFIX PLATFORM SUBSCRIPTION PAUSE_MS");
+    let (url, prefix, platform, subscription) = (next(), next(), next(), next());
+    let pause = Duration::from_millis(next().parse().expect("a number"));
+    let job = Job { url, prefix, platform, subscription, pause };
+    let worked = actix_rt::System::new().block_on(async move {
+        match job.url.split(':').next() {
+            Some("sqlite") => job.work::<sqlx::Sqlite>().await,
+            Some("postgres") => job.work::<sqlx::Postgres>().await,
+            _ => job.work::<sqlx::MySql>().await,
         }
-    })
+    });
+    match worked {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ended: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
-async fn work<DB: Business>(url: &str, prefix: &str, events: u64, seed: u64) -> ExitCode {
-    let books = match Books::<DB>::open(url, prefix).await {
-        Ok(books) => books,
-        Err(error) => {
-            eprintln!("not opened: {error}");
-            return ExitCode::FAILURE;
+struct Job {
+    url: String,
+    prefix: String,
+    platform: String,
+    subscription: String,
+    pause: Duration,
+}
+
+impl Job {
+    /// Consumes until SIGTERM.
+    async fn work<DB: Business>(self) -> Result<(), BoxError> {
+        let mut stop = signal(SignalKind::terminate())?;
+        let books = Books::<DB>::open(&self.url, &self.prefix).await?;
+        let (inbox, pause) = (books.inbox.clone(), self.pause);
+        let handler = inbox.handler(move |event, tx: OpenTransaction<DB>| books.clone().apply(event, tx, pause));
+        let credential = Credential::new(std::env::var("PERILUNE_CREDENTIAL")?)?;
+        let client = Client::builder(self.platform).credential(credential).build()?;
+        let consumer = Consumer::builder(client, self.subscription.parse()?)
+            .capacity(CAPACITY)
+            .reconnect_min_delay(Duration::from_millis(20))
+            .reconnect_max_delay(Duration::from_millis(200))
+            .event_handler(Telling(handler))
+            .on_settled(inbox.on_settled())
+            .build()?;
+        let run = consumer.start()?;
+        tokio::select! {
+            ended = run.ended() => ended?,
+            _ = stop.recv() => {
+                run.stop();
+                run.ended().await?;
+            }
         }
-    };
-    let mut order: Vec<u64> = (0..events).collect();
-    let mut rng = Rng::new(seed);
-    for place in (1..order.len()).rev() {
-        let other = usize::try_from(rng.below(place as u64 + 1)).expect("a place");
-        order.swap(place, other);
+        Ok(())
     }
-    let books = &books;
-    let mut done = stream::iter(order).map(async |n| (n, books.apply(n).await)).buffer_unordered(IN_FLIGHT);
-    let mut failed = false;
-    while let Some((n, applied)) = done.next().await {
-        if applied {
-            // A line at a time, so that a kill cuts none in half.
-            let told = std::io::stdout().write_all(format!("{n}\n").as_bytes());
-            failed |= told.is_err();
-        }
-        failed |= !applied;
+}
+
+/// A handler that tells when it begins and ends.
+struct Telling<H>(H);
+
+impl<H: EventHandler> EventHandler for Telling<H> {
+    async fn handle(&self, event: Arc<ResultEvent>, context: EventContext) -> HandlerResult {
+        tell(b"b\n");
+        let handled = self.0.handle(event, context).await;
+        tell(b"e\n");
+        handled
     }
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn tell(line: &[u8]) {
+    // A line at a time, so that a kill cuts none in half. Whoever started us is gone where nobody listens.
+    if std::io::stdout().write_all(line).is_err() {
+        std::process::exit(1);
+    }
 }

@@ -90,3 +90,37 @@ impl fmt::Debug for SupervisorHandle {
         f.debug_struct("SupervisorHandle").field("connected", &self.0.0.connected()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perilune_client::{Client, Credential};
+    use perilune_proto::scalar::SubscriptionId;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    /// An actor looks at its mailbox, then runs what it has spawned, then asks whether anybody still has its address.
+    /// What it spawns here sends the start in between and lets go of the address, as another thread may at any time.
+    #[actix::test]
+    async fn a_start_is_handled_although_its_sender_lets_go_at_once() {
+        // Nobody listens there; the run tries until it is stopped.
+        let credential = Credential::new("of-the-tests").expect("visible ASCII");
+        let client = Client::builder("http://127.0.0.1:9").credential(credential).build().expect("a loopback address");
+        let consumer = Consumer::builder(client, SubscriptionId::from_u128(1))
+            .handler(|_event, _context| async { Ok(()) })
+            .build()
+            .expect("in range");
+        let crew = Crew::new(arbiter().expect("an actix system"), 1);
+        let (tell, started) = oneshot::channel();
+        drop(Supervisor::create(|ctx| {
+            let start = move |(), _: &mut Supervisor, ctx: &mut Context<Supervisor>| {
+                drop(tell.send(consumer.start_under(&ctx.address())));
+            };
+            ctx.spawn(fut::wrap_future(async {}).map(start));
+            Supervisor::new(crew)
+        }));
+        let run = started.await.expect("the actor ran").expect("it had not run before");
+        run.stop();
+        assert!(run.ended().await.is_ok(), "the start was lost");
+    }
+}

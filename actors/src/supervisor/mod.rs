@@ -108,7 +108,7 @@ impl Entry {
     /// proofs; those go to a new machine, as long as the budget lasts. A whole one counts its losses itself.
     fn revive(&mut self, estate: Estate) -> Option<Box<Consumer>> {
         let now = now();
-        let Estate { mut machine, interrupted } = estate;
+        let Estate { mut machine, interrupted, _to } = estate;
         if !interrupted {
             machine.handle(Input::ShellLost, now);
             return Some(machine);
@@ -137,13 +137,16 @@ pub(crate) struct Start {
     pub(crate) spec: Arc<Spec>,
     /// Draws the waits' jitter.
     pub(crate) seed: u64,
+    /// Keeps the supervisor until it has handled this. Without it, an actor that looks at its mailbox, finds it empty and
+    /// then asks whether anybody still has its address would end with the message unread.
+    pub(crate) _to: Addr<Supervisor>,
 }
 
 impl Handler<Start> for Supervisor {
     type Result = ();
 
     fn handle(&mut self, message: Start, ctx: &mut Context<Self>) {
-        let Start { id, spec, seed } = message;
+        let Start { id, spec, seed, _to } = message;
         let Ok(place) = self.crew.join() else {
             spec.run.finish(Err(RunError::new(RunErrorKind::NoArbiter)));
             return;
