@@ -17,6 +17,23 @@ BACKOFF_MAX = 2.0  # as the consumer is told
 QUEUE = "faults"
 
 
+# Whatever is started here, so that nothing outlives a run that fails.
+STARTED = []
+
+
+def start(command, **pipes):
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, **pipes)
+    STARTED.append(process)
+    return process
+
+
+def end_all():
+    for process in STARTED:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
 class Server:
     """`perilune serve` on an embedded database, started again at will on the same address."""
 
@@ -46,7 +63,7 @@ class Server:
                    "--lease-ms", str(int(LEASE * 1000)), "--heartbeat-ms", str(int(HEARTBEAT * 1000)),
                    *(["--tls-cert", self.certificate, "--tls-key", self.key] if self.tls else [])]
         log = open(self.root / "server.log", "ab")
-        self.process = subprocess.Popen(command, env={**self.env, **self.variables}, stdout=subprocess.PIPE, stderr=log)
+        self.process = start(command, env={**self.env, **self.variables}, stderr=log)
         line = self.process.stdout.readline().decode()
         if not line:
             raise SystemExit("FAILED: the server does not start: " + (self.root / "server.log").read_text()[-2_000:])
@@ -117,7 +134,7 @@ class Consumer:
                    "--inbox", f"sqlite:{server.root}/inbox.db", "--consumer", "faults"]
         self.log = server.root / "consumer.log"
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(command, env={**server.env, **(variables or {})}, stdout=subprocess.PIPE, stderr=log)
+            self.process = start(command, env={**server.env, **(variables or {})}, stderr=log)
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):

@@ -21,7 +21,7 @@ import subprocess
 import tempfile
 import time
 
-from platform_under_test import BACKOFF_MAX, HEARTBEAT, Consumer, Publisher, Server, Verdict
+from platform_under_test import BACKOFF_MAX, HEARTBEAT, Consumer, Publisher, Server, Verdict, end_all
 from proxy import Proxy
 
 PATIENCE = 90
@@ -161,7 +161,10 @@ def main():
         if kind not in kinds:
             options.error(f"--only knows {', '.join(kinds)}, not {kind}")
         with tempfile.TemporaryDirectory(prefix="perilune-faults.") as folder:
-            kinds[kind](given, draw, pathlib.Path(folder), verdict)
+            try:
+                kinds[kind](given, draw, pathlib.Path(folder), verdict)
+            finally:
+                end_all()
     if not verdict.tell():
         raise SystemExit(1)
     print("every fault was survived")

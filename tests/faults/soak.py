@@ -14,7 +14,7 @@ import statistics
 import tempfile
 import time
 
-from platform_under_test import Consumer, Publisher, Server, Verdict
+from platform_under_test import Consumer, Publisher, Server, Verdict, end_all
 from proxy import Proxy
 
 # What an allocator may keep that nobody leaks.
@@ -73,7 +73,10 @@ def main():
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed} (again: --seed {seed})", flush=True)
     with tempfile.TemporaryDirectory(prefix="perilune-soak.") as folder:
-        verdict = soak(given, random.Random(seed), pathlib.Path(folder))
+        try:
+            verdict = soak(given, random.Random(seed), pathlib.Path(folder))
+        finally:
+            end_all()
     if not verdict.tell():
         raise SystemExit(1)
     print("level to the end")
