@@ -75,7 +75,12 @@ impl GeneratedTree {
 /// The generated files in a folder.
 fn generated(folder: &Path) -> Result<BTreeMap<String, String>, GenerateError> {
     let mut found = BTreeMap::new();
-    for entry in fs::read_dir(folder).map_err(|source| io(folder, source))? {
+    let entries = match fs::read_dir(folder) {
+        // Where nothing has been written yet, every file is missing.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(found),
+        entries => entries.map_err(|source| io(folder, source))?,
+    };
+    for entry in entries {
         let path = entry.map_err(|source| io(folder, source))?.path();
         if path.extension().is_none_or(|extension| extension != "ts") || !path.is_file() {
             continue;

@@ -14,6 +14,7 @@ mod cli_publish;
 mod cli_serve;
 mod cli_tls;
 mod cli_usage;
+mod example_reports;
 mod held_store;
 mod http_auth;
 mod http_batch;

@@ -97,6 +97,7 @@ fn a_tree_on_disk_is_fresh_until_a_file_differs_is_missing_or_left_over() {
     let folder = tempfile::tempdir().expect("a folder");
     let tree = catalogue().generate().expect("generated");
     assert_eq!(tree.check(folder.path()).expect("read"), TreeState::Stale);
+    assert_eq!(tree.check(&folder.path().join("not-there")).expect("read"), TreeState::Stale, "no folder yet");
     tree.write(folder.path()).expect("written");
     assert_eq!(tree.check(folder.path()).expect("read"), TreeState::Fresh);
 

@@ -1,0 +1,34 @@
+// Elements from their parts. Texts stay texts: nothing here reads markup.
+
+export type Part = Node | string;
+
+export const element = <Tag extends keyof HTMLElementTagNameMap>(
+  tag: Tag,
+  attributes: Readonly<Record<string, string>> = {},
+  ...parts: readonly Part[]
+): HTMLElementTagNameMap[Tag] => {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...parts);
+  return made;
+};
+
+/** An element that stands in the page. */
+export const find = <Kind extends Element>(id: string, kind: abstract new () => Kind): Kind => {
+  const found = document.getElementById(id);
+  if (!(found instanceof kind)) throw new Error(`the page has no #${id}`);
+  return found;
+};
+
+/** Waits, at most until the signal aborts. */
+export const pause = (milliseconds: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, milliseconds);
+    signal.addEventListener("abort", end);
+  });
