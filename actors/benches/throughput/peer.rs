@@ -13,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 /// Starts it on a thread of its own.
 pub(crate) fn start() -> SocketAddr {
@@ -40,7 +41,11 @@ fn choose_protocol(_: &Request, mut response: Response) -> Result<Response, Erro
 
 async fn serve(socket: TcpStream) {
     socket.set_nodelay(true).expect("a TCP socket");
-    let mut socket = tokio_tungstenite::accept_hdr_async(socket, choose_protocol).await.expect("an upgrade");
+    // The library clears its whole read buffer at each read: 128 KiB by default, which would cost the peer more than all
+    // that it does for an event, and make it the bottleneck.
+    let config = WebSocketConfig::default().read_buffer_size(4 * 1_024);
+    let accepted = tokio_tungstenite::accept_hdr_async_with_config(socket, choose_protocol, Some(config)).await;
+    let mut socket = accepted.expect("an upgrade");
     let session_id = SessionId::from_u128(1);
     let mut next = 1;
     while let Some(Ok(message)) = socket.next().await {
