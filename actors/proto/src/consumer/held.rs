@@ -23,62 +23,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::action::{Action, Epoch, RunId};
+use super::held_event::{Held, Lapse, Lease, State};
+use super::lapses::Lapses;
 use super::mutation::{Mutation, Planted};
-use crate::event::ResultEvent;
 use crate::proof::EventProof;
 use crate::scalar::{EventId, Generation};
-
-/// A delivery whose lease has become a local deadline.
-#[derive(Debug, Clone)]
-pub(super) struct Lease {
-    pub(super) proof: EventProof,
-    pub(super) event: Arc<ResultEvent>,
-    pub(super) ends: Instant,
-}
-
-impl Lease {
-    const fn event_id(&self) -> EventId {
-        self.proof.event_id
-    }
-
-    /// A delivery under another id is the newer one: a `seek` begins afresh, and its generations with it.
-    fn supersedes(&self, delivery: &EventProof) -> bool {
-        self.proof.delivery_id != delivery.delivery_id || self.proof.generation > delivery.generation
-    }
-}
-
-/// Whether a running handler's token knows that its lease has lapsed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lapse {
-    Untold,
-    Told,
-}
-
-#[derive(Debug, Clone)]
-enum State {
-    Running { run: RunId, lease: Lease, lapse: Lapse },
-    // The event itself is no longer needed; the proof is with `Proofs`.
-    Committed { proof: EventProof },
-}
-
-#[derive(Debug, Clone)]
-struct Held {
-    state: State,
-    successor: Option<Lease>,
-}
-
-impl Held {
-    const fn proof(&self) -> &EventProof {
-        match &self.state {
-            State::Running { lease, .. } => &lease.proof,
-            State::Committed { proof } => proof,
-        }
-    }
-
-    const fn is_running(&self) -> bool {
-        matches!(self.state, State::Running { .. })
-    }
-}
 
 /// What became of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +59,10 @@ pub(super) struct HeldEvents {
     runs: BTreeMap<RunId, EventId>,
     // Events whose predecessor has gone: they keep its slot and run before anything that waits.
     inherited: VecDeque<Lease>,
+    // Kept beside the above, which is never searched for them: how many successors there are, and when the leases of
+    // all that waits, of successors and of runs not told yet end.
+    successors: usize,
+    lapses: Lapses,
     last_run: RunId,
     planted: Planted,
 }
@@ -122,6 +75,8 @@ impl HeldEvents {
             held: BTreeMap::new(),
             runs: BTreeMap::new(),
             inherited: VecDeque::new(),
+            successors: 0,
+            lapses: Lapses::default(),
             last_run: RunId(0),
             planted,
         }
@@ -129,16 +84,18 @@ impl HeldEvents {
 
     /// Takes a delivery of this session in, or tells why not.
     pub(super) fn arrive(&mut self, epoch: Epoch, lease: Lease) -> Arrival {
-        if let Some(held) = self.held.get_mut(&lease.event_id()) {
+        if let Some(held) = self.held.get(&lease.event_id()) {
             let beside = self.planted.is(Mutation::StartsBesideCommitted) && !held.is_running();
             if !beside {
-                return Self::succeed(held, lease, self.planted);
+                return self.succeed(lease);
             }
         }
         if let Some((session, waiting)) = self.waiting.iter_mut().find(|(_, w)| w.event_id() == lease.event_id()) {
             if !lease.supersedes(&waiting.proof) {
                 return Arrival::Stale;
             }
+            self.lapses.remove(waiting.ends);
+            self.lapses.add(lease.ends);
             (*session, *waiting) = (epoch, lease);
             return Arrival::Kept;
         }
@@ -147,13 +104,18 @@ impl HeldEvents {
             let Some(left) = self.waiting.iter().position(|(session, _)| *session < epoch) else {
                 return Arrival::Full;
             };
-            self.waiting.remove(left);
+            if let Some((_, left)) = self.waiting.remove(left) {
+                self.lapses.remove(left.ends);
+            }
         }
+        self.lapses.add(lease.ends);
         self.waiting.push_back((epoch, lease));
         Arrival::Kept
     }
 
-    fn succeed(held: &mut Held, lease: Lease, planted: Planted) -> Arrival {
+    fn succeed(&mut self, lease: Lease) -> Arrival {
+        let planted = self.planted;
+        let Some(held) = self.held.get_mut(&lease.event_id()) else { return Arrival::Stale };
         let newest = held.successor.as_ref().map_or_else(|| held.proof(), |successor| &successor.proof);
         let newer = lease.supersedes(held.proof()) && lease.supersedes(newest);
         if !newer && !planted.is(Mutation::NoGenerationCheck) {
@@ -162,14 +124,21 @@ impl HeldEvents {
         if planted.is(Mutation::OldestSuccessorKept) && held.successor.is_some() {
             return Arrival::Kept;
         }
-        held.successor = Some(lease);
+        self.lapses.add(lease.ends);
+        match held.successor.replace(lease) {
+            Some(older) => self.lapses.remove(older.ends),
+            None => self.successors += 1,
+        }
         Arrival::Kept
     }
 
     /// Starts the next handler where a slot is free: successors first, then the longest waiting.
     pub(super) fn start_next(&mut self) -> Option<Action> {
         let lease = match self.inherited.pop_front() {
-            Some(successor) => successor,
+            Some(successor) => {
+                self.successors -= 1;
+                successor
+            }
             None if self.has_free_slot() => self.waiting.pop_front()?.1,
             None => return None,
         };
@@ -178,7 +147,10 @@ impl HeldEvents {
         let (event_id, event) = (lease.event_id(), Arc::clone(&lease.event));
         let (generation, lease_ends) = (lease.proof.generation, lease.ends);
         let state = State::Running { run, lease, lapse: Lapse::Untold };
-        self.held.insert(event_id, Held { state, successor: None });
+        // Nothing is replaced: an event that is held gets no second run.
+        if let Some(beside) = self.held.insert(event_id, Held { state, successor: None }) {
+            self.forget(&beside);
+        }
         self.runs.insert(run, event_id);
         Some(Action::Start { run, event, generation, lease_ends })
     }
@@ -204,8 +176,11 @@ impl HeldEvents {
         let held = self.held.get_mut(&event_id)?;
         if self.planted.is(Mutation::LateOkForgotten) && matches!(held.state, State::Running { lapse: Lapse::Told, .. })
         {
-            self.held.remove(&event_id);
+            self.drop_held(event_id);
             return None;
+        }
+        if let Some(ends) = held.untold() {
+            self.lapses.remove(ends);
         }
         let mut proof = held.proof().clone();
         if let (true, Some(successor)) = (self.planted.is(Mutation::AnotherProof), &held.successor) {
@@ -230,48 +205,81 @@ impl HeldEvents {
         if self.planted.is(Mutation::SuccessorOfConfirmedRuns) {
             return self.pass_on(event_id);
         }
-        self.held.remove(&event_id);
+        self.drop_held(event_id);
     }
 
     /// Settles a committed event as lost: its successor's turn has come.
     pub(super) fn lost(&mut self, event_id: EventId) {
         if self.planted.is(Mutation::SuccessorDropped) {
-            self.held.remove(&event_id);
+            self.drop_held(event_id);
         }
         self.pass_on(event_id);
     }
 
+    /// An event is gone; its successor, if there is one, has its slot.
     fn pass_on(&mut self, event_id: EventId) {
-        self.inherited.extend(self.held.remove(&event_id).and_then(|held| held.successor));
+        let Some(mut gone) = self.held.remove(&event_id) else { return };
+        // Still counted, and its lease still runs.
+        self.inherited.extend(gone.successor.take());
+        self.forget(&gone);
+    }
+
+    /// An event is gone, and its successor with it.
+    fn drop_held(&mut self, event_id: EventId) {
+        if let Some(gone) = self.held.remove(&event_id) {
+            self.forget(&gone);
+        }
+    }
+
+    /// Nobody has to hear any more of the leases of what is no longer held.
+    fn forget(&mut self, gone: &Held) {
+        if let Some(ends) = gone.untold() {
+            self.lapses.remove(ends);
+        }
+        if let Some(successor) = &gone.successor {
+            self.lapses.remove(successor.ends);
+            self.successors -= 1;
+        }
     }
 
     /// Lets go of what lapsed while it waited, and names each running handler whose lease has lapsed once.
     pub(super) fn lapse(&mut self, now: Instant) -> Vec<Lapsed> {
         let mut lapsed = Vec::new();
-        let gone = |lease: &Lease| Lapsed { event_id: lease.event_id(), generation: lease.proof.generation, run: None };
+        if !self.lapses.any_due(now) {
+            return lapsed;
+        }
+        let Self { waiting, inherited, held, lapses, successors, .. } = self;
+        let mut gone = |lease: &Lease, run| {
+            lapses.remove(lease.ends);
+            lapsed.push(Lapsed { event_id: lease.event_id(), generation: lease.proof.generation, run });
+        };
         if !self.planted.is(Mutation::LapsedStarts) {
-            self.waiting.retain(|(_, lease)| {
-                lease.ends > now || {
-                    lapsed.push(gone(lease));
-                    false
+            waiting.retain(|(_, lease)| {
+                let runs_on = lease.ends > now;
+                if !runs_on {
+                    gone(lease, None);
                 }
+                runs_on
             });
-            self.inherited.retain(|lease| {
-                lease.ends > now || {
-                    lapsed.push(gone(lease));
-                    false
+            inherited.retain(|lease| {
+                let runs_on = lease.ends > now;
+                if !runs_on {
+                    gone(lease, None);
+                    *successors -= 1;
                 }
+                runs_on
             });
         }
-        for held in self.held.values_mut() {
+        for held in held.values_mut() {
             if let Some(successor) = held.successor.take_if(|successor| successor.ends <= now) {
-                lapsed.push(gone(&successor));
+                gone(&successor, None);
+                *successors -= 1;
             }
             if let State::Running { run, lease, lapse: lapse @ Lapse::Untold } = &mut held.state
                 && lease.ends <= now
             {
                 *lapse = Lapse::Told;
-                lapsed.push(Lapsed { run: Some(*run), ..gone(lease) });
+                gone(lease, Some(*run));
             }
         }
         lapsed
@@ -279,14 +287,18 @@ impl HeldEvents {
 
     /// When the next lease lapses of which anybody must hear.
     pub(super) fn next_lapse(&self) -> Option<Instant> {
+        let next = self.lapses.next();
+        debug_assert_eq!(next, self.searched_lapse(), "every lease is counted");
+        next
+    }
+
+    /// What [`Self::next_lapse`] says, found by looking at everything.
+    fn searched_lapse(&self) -> Option<Instant> {
         let waiting = self.waiting.iter().map(|(_, lease)| lease.ends);
-        let held = self.held.values().flat_map(|held| {
-            let running = match &held.state {
-                State::Running { lease, lapse: Lapse::Untold, .. } => Some(lease.ends),
-                _ => None,
-            };
-            running.into_iter().chain(held.successor.as_ref().map(|successor| successor.ends))
-        });
+        let held = self
+            .held
+            .values()
+            .flat_map(|held| held.untold().into_iter().chain(held.successor.as_ref().map(|successor| successor.ends)));
         waiting.chain(self.inherited.iter().map(|lease| lease.ends)).chain(held).min()
     }
 
@@ -294,8 +306,13 @@ impl HeldEvents {
     pub(super) fn drop_unstarted(&mut self) {
         self.waiting.clear();
         self.inherited.clear();
+        self.successors = 0;
+        self.lapses = Lapses::default();
         for held in self.held.values_mut() {
             held.successor = None;
+            if let Some(ends) = held.untold() {
+                self.lapses.add(ends);
+            }
         }
     }
 
@@ -307,6 +324,10 @@ impl HeldEvents {
     /// Runs under way, oldest first.
     pub(super) fn runs(&self) -> impl Iterator<Item = (RunId, EventId)> + '_ {
         self.runs.iter().map(|(run, event_id)| (*run, *event_id))
+    }
+
+    pub(super) fn runs_len(&self) -> usize {
+        self.runs.len()
     }
 
     /// The deliveries that wait, oldest first.
@@ -333,13 +354,18 @@ impl HeldEvents {
     }
 
     pub(super) fn successors_len(&self) -> usize {
-        self.inherited.len() + self.held.values().filter(|held| held.successor.is_some()).count()
+        debug_assert_eq!(
+            self.successors,
+            self.inherited.len() + self.held.values().filter(|held| held.successor.is_some()).count(),
+            "every successor is counted"
+        );
+        self.successors
     }
 
     /// Forgets everything, at the end of a run.
     pub(super) fn clear(&mut self) {
-        self.drop_unstarted();
         self.held.clear();
         self.runs.clear();
+        self.drop_unstarted();
     }
 }

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use super::action::{AckAnswer, Action, Delivered, Enabled, Epoch, PingAnswer, Replay};
 use super::cause::{CauseCode, DisconnectCause};
-use super::held::{Arrival, Lease};
+use super::held::Arrival;
+use super::held_event::Lease;
 use super::mutation::Mutation;
 use super::notice::Notice;
 use super::report::EndReason;

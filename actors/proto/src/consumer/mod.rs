@@ -11,7 +11,8 @@
 //!
 //! | file | rules |
 //! | --- | --- |
-//! | `held` | one event's life, slots, successors, lapsed leases |
+//! | `held`, `held_event` | one event's life, slots, successors, lapsed leases |
+//! | `lapses` | when the next lease lapses |
 //! | `proofs` | which proof goes next, one in flight |
 //! | `link` | what the connection says |
 //! | `reconnect` | attempts, waits, what counts as healthy |
@@ -25,6 +26,8 @@ mod cause;
 mod children;
 mod config;
 mod held;
+mod held_event;
+mod lapses;
 mod link;
 mod mutation;
 mod notice;
@@ -341,7 +344,7 @@ impl Consumer {
             return;
         }
         self.stats.waiting = self.held.waiting_len() as u64;
-        self.stats.running = self.held.runs().count() as u64;
+        self.stats.running = self.held.runs_len() as u64;
         self.stats.committed = self.proofs.len() as u64;
         self.stats.successors = self.held.successors_len() as u64;
     }
