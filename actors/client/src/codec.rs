@@ -14,9 +14,35 @@ const READ_BYTES: usize = 8 * 1024;
 
 /// What a peer may send. Pongs are swallowed.
 pub(crate) enum Message {
-    Text(Zeroizing<Vec<u8>>),
+    Text(Text),
     Ping(Bytes),
     Close(CloseCode),
+}
+
+/// A text message. It is wiped when it is dropped.
+pub(crate) enum Text {
+    /// One frame, just where it was read, and where its payload begins.
+    Whole(BytesMut, usize),
+    /// The payloads of several.
+    Joined(Zeroizing<Vec<u8>>),
+}
+
+impl Text {
+    /// Its bytes, which nobody has checked yet.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Whole(frame, begins) => &frame[*begins..],
+            Self::Joined(bytes) => bytes,
+        }
+    }
+}
+
+impl Drop for Text {
+    fn drop(&mut self) {
+        if let Self::Whole(frame, _) = self {
+            frame[..].zeroize();
+        }
+    }
 }
 
 /// Turns bytes into messages. After a breach it gives nothing more: the codec below would repeat some
@@ -53,7 +79,11 @@ impl MessageReader {
     }
 
     fn next_message(&mut self) -> Result<Option<Message>, Breach> {
-        while let Some(mut frame) = self.next_frame()? {
+        while let Some((header, mut frame)) = self.next_frame()? {
+            if self.joined.is_none() && header.is_whole_text() {
+                // Nearly every message. It is read in place: the codec would add nothing to the guard but copies.
+                return Ok(Some(Message::Text(Text::Whole(frame, header.bytes))));
+            }
             // A copy of its own, so that the frame's bytes can be wiped where they were read.
             let parsed = self.codec.decode(&mut BytesMut::from(&frame[..]));
             frame[..].zeroize();
@@ -69,7 +99,7 @@ impl MessageReader {
     }
 
     /// Cuts the next whole frame out of the input, and judges the header before the rest is there.
-    fn next_frame(&mut self) -> Result<Option<BytesMut>, Breach> {
+    fn next_frame(&mut self) -> Result<Option<(Header, BytesMut)>, Breach> {
         let Some(header) = Header::read(&self.input) else {
             return Ok(None);
         };
@@ -80,12 +110,12 @@ impl MessageReader {
             self.input.reserve(whole - self.input.len());
             return Ok(None);
         }
-        Ok(Some(self.input.split_to(whole)))
+        Ok(Some((header, self.input.split_to(whole))))
     }
 
     fn join(&mut self, frame: Frame) -> Result<Option<Message>, Breach> {
         match frame {
-            Frame::Text(bytes) => Ok(Some(Message::Text(owned(bytes)))),
+            Frame::Text(bytes) => Ok(Some(Message::Text(Text::Joined(owned(bytes))))),
             Frame::Binary(_) | Frame::Continuation(Item::FirstBinary(_)) => Err(FrameError::Binary.into()),
             Frame::Continuation(Item::FirstText(bytes)) => {
                 self.joined = Some(owned(bytes));
@@ -97,7 +127,7 @@ impl MessageReader {
             }
             Frame::Continuation(Item::Last(bytes)) => {
                 self.append(bytes)?;
-                Ok(self.joined.take().map(Message::Text))
+                Ok(self.joined.take().map(|joined| Message::Text(Text::Joined(joined))))
             }
             Frame::Ping(bytes) => Ok(Some(Message::Ping(bytes))),
             Frame::Pong(_) => Ok(None),
@@ -164,6 +194,11 @@ impl Header {
             short => (2, u64::from(short), 0),
         };
         Some(Self { first, bytes, payload, minimal: payload >= least, masked: second & 0x80 != 0 })
+    }
+
+    /// Whether the frame is a whole text message: final, and no continuation.
+    const fn is_whole_text(&self) -> bool {
+        self.first == 0x81
     }
 
     /// Refuses what no later byte can mend; `joined` is the length of the fragments before this frame.

@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use awc::BoxedSocket;
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
 use perilune_proto::session::{Effect, EndCause};
 use perilune_proto::wire::{self, ClientFrame, CloseCode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
@@ -38,6 +39,15 @@ pub(crate) struct Pump {
     write_due: Option<Instant>,
     ended: Option<EndCause>,
     timeouts: Timeouts,
+}
+
+/// How far the input was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Came {
+    /// Up to an answer; more may be there.
+    Answer,
+    /// Up to its end.
+    All,
 }
 
 /// Why the exchange is over, and how to part.
@@ -101,7 +111,12 @@ impl Pump {
 
     async fn exchange(&mut self) -> Result<std::convert::Infallible, End> {
         loop {
-            self.read_messages();
+            let came = self.read_messages();
+            if came == Came::Answer {
+                // Whoever waited for it may have a next request ready. That goes out before what came with the answer
+                // is read, so that the peer works on the one while this side reads the other.
+                tokio::task::yield_now().await;
+            }
             self.hand_out(now());
             if let Some(cause) = self.ended.take() {
                 return Err(cause.into());
@@ -110,8 +125,26 @@ impl Pump {
                 return Err(End { error: ConnectionError::closed_here(), close: Some(CloseCode::NORMAL) });
             }
             self.refill();
-            self.progress().await?;
+            match came {
+                Came::Answer => self.write_at_once()?,
+                Came::All => self.progress().await?,
+            }
         }
+    }
+
+    /// Writes what the socket takes without waiting; the rest is left to the next [`Self::progress`].
+    fn write_at_once(&mut self) -> Result<(), End> {
+        while !self.outgoing.is_idle() {
+            let Some(wrote) = self.outgoing.write_some(&mut self.sink).now_or_never() else { break };
+            wrote?;
+        }
+        self.wrote();
+        Ok(())
+    }
+
+    /// Some bytes were written: what is left has its time anew.
+    fn wrote(&mut self) {
+        self.write_due = (!self.outgoing.is_idle()).then(|| now() + self.timeouts.write);
     }
 
     /// Waits for the first of: bytes from the peer, room for ours, a handle's wish, a deadline.
@@ -127,7 +160,7 @@ impl Pump {
             }
             wrote = self.outgoing.write_some(&mut self.sink), if writes => {
                 wrote?;
-                self.write_due = (!self.outgoing.is_idle()).then(|| now() + self.timeouts.write);
+                self.wrote();
             }
             () = self.shared.woken() => {}
             () = until(due), if due.is_some() => {
@@ -141,32 +174,39 @@ impl Pump {
         Ok(())
     }
 
-    /// Hands every complete message to the session.
-    fn read_messages(&mut self) {
+    /// Hands complete messages to the session, up to the first that answers a request.
+    fn read_messages(&mut self) -> Came {
         let arrived = now();
         loop {
             match self.reader.next() {
-                Ok(None) => return,
+                Ok(None) => return Came::All,
                 Ok(Some(Message::Ping(payload))) => self.pong = Some(payload),
                 Ok(Some(Message::Close(code))) => self.shared.with_session(|session| session.peer_closed(code)),
-                Ok(Some(Message::Text(text))) => self.read_text(&text),
+                Ok(Some(Message::Text(text))) => self.read_text(text.bytes()),
                 Err(breach) => self.shared.with_session(|session| session.breached(breach)),
             }
-            self.hand_out(arrived);
+            if self.hand_out(arrived) == Came::Answer {
+                return Came::Answer;
+            }
         }
     }
 
     /// Carries the session's effects out. An end is remembered: what came before it still counts.
-    fn hand_out(&mut self, arrived: Instant) {
+    fn hand_out(&mut self, arrived: Instant) -> Came {
+        let mut came = Came::All;
         while let Some(effect) = self.shared.with_session(|session| session.poll_effect()) {
             match effect {
                 Effect::Send(frame) => self.queue.push_back(frame),
                 Effect::Welcomed(welcome) => self.shared.set_welcome(welcome),
                 Effect::Deliver(delivery) => self.shared.push(Received::new(delivery, arrived)),
-                Effect::Answered(id, answer) => self.shared.answer(id, answer),
+                Effect::Answered(id, answer) => {
+                    self.shared.answer(id, answer);
+                    came = Came::Answer;
+                }
                 Effect::End(cause) => self.ended = Some(cause),
             }
         }
+        came
     }
 
     /// Gives the writer its next bytes, once it has written the last ones.
@@ -181,7 +221,7 @@ impl Pump {
             let text = Zeroizing::new(wire::encode_client(&frame));
             self.outgoing.text(&text);
         }
-        self.write_due = (!self.outgoing.is_idle()).then(|| now() + self.timeouts.write);
+        self.wrote();
     }
 
     fn read_text(&self, text: &[u8]) {

@@ -13,8 +13,8 @@ use perilune_proto::session::ClientSession;
 use perilune_proto::wire::Register;
 use tokio::time::Instant;
 
-use self::peer::frames::{SUBSCRIPTION, proof};
-use self::peer::socket::{PING, frame};
+use self::peer::frames::{SUBSCRIPTION, acked, delivery, proof};
+use self::peer::socket::{PING, TEXT, frame};
 use self::peer::{Got, Socket};
 use super::*;
 use crate::connection::{Connection, Hold};
@@ -25,7 +25,11 @@ use crate::message_id::NewMessageId as _;
 const PIPE_BYTES: usize = 200;
 
 fn begin() -> (Hold, Socket) {
-    let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+    begin_over(PIPE_BYTES)
+}
+
+fn begin_over(pipe_bytes: usize) -> (Hold, Socket) {
+    let (ours, theirs) = tokio::io::duplex(pipe_bytes);
     let register = Register { message_id: MessageId::new(), subscription_id: SUBSCRIPTION, capacity: 4 };
     let deadline = now() + limits::HANDSHAKE_TIMEOUT;
     let session = ClientSession::open(register, deadline, limits::CONTROL_REQUEST_TIMEOUT);
@@ -37,8 +41,12 @@ fn begin() -> (Hold, Socket) {
 
 /// An open session, and a clock that moves only when nothing else does.
 async fn open() -> (Connection, Socket) {
+    open_over(PIPE_BYTES).await
+}
+
+async fn open_over(pipe_bytes: usize) -> (Connection, Socket) {
     tokio::time::pause();
-    let (hold, mut socket) = begin();
+    let (hold, mut socket) = begin_over(pipe_bytes);
     let (welcome, ()) = tokio::join!(hold.0.welcomed(), socket.welcome());
     (Connection::new(hold, welcome.expect("welcomed")), socket)
 }
@@ -140,6 +148,25 @@ async fn reading_goes_on_while_writing_is_stuck() {
         }
     }
     assert!((1..=4).contains(&pongs), "{pongs}");
+}
+
+#[actix_rt::test]
+async fn a_receipt_is_handed_on_before_what_came_with_it_is_read() {
+    let (connection, mut socket) = open_over(64 * 1_024).await;
+    let proof = proof(1);
+    let (read_already, ()) = tokio::join!(
+        async {
+            connection.ack(MessageId::new(), &proof).await.expect("a receipt");
+            connection.next().now_or_never()
+        },
+        async {
+            let receipt = wire::encode_server(&acked(&socket.ack().await));
+            let delivery = wire::encode_server(&delivery(2));
+            socket.raw([frame(TEXT, receipt.as_bytes()), frame(TEXT, delivery.as_bytes())].concat()).await;
+        }
+    );
+    assert!(read_already.is_none(), "the next request comes first");
+    connection.next().await.expect("it is read right after");
 }
 
 #[actix_rt::test]
