@@ -4,6 +4,8 @@ const { chromium } = require("playwright-core");
 const { execFileSync } = require("node:child_process");
 const assert = require("node:assert/strict");
 
+const axe = require("axe-core").source;
+
 const { REPORTS_URL: url, PERILUNE: perilune, CHROMIUM: executablePath, PROFILE: profile, FOLDER: data } = process.env;
 /** Longer than any step takes on a busy machine; only a failure waits for it. */
 const PATIENCE = 60_000;
@@ -54,10 +56,25 @@ const main = async () => {
   /** The states that the page has shown of a report, in their order. */
   const shown = () => page.$$eval(".log li", (entries) => entries.map((entry) => entry.dataset.state));
 
+  /** Fails where axe finds a barrier: contrast, names, roles, order. In light and in dark. */
+  const accessible = async (what) => {
+    for (const colorScheme of ["dark", "light"]) {
+      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+      await page.evaluate(axe);
+      const [passed, barriers] = await page.evaluate(async () => {
+        const { passes, violations } = await window.axe.run();
+        return [passes.length, violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.target).join(", ")}`)];
+      });
+      assert.ok(passed > 10, "axe looked at the page");
+      assert.deepEqual(barriers, [], `${what}, ${colorScheme}`);
+    }
+  };
+
   const opened = await page.goto(url);
   assert.match(opened.headers()["content-security-policy"], /default-src 'none'.*script-src 'self'/);
   await page.waitForSelector("#person option[value=ada]", { state: "attached" });
   assert.ok(await page.isDisabled("#order button"), "nobody may order");
+  await accessible("nobody is signed in");
   step("nobody is signed in, and the form is closed");
 
   await become("ada");
@@ -85,6 +102,7 @@ const main = async () => {
   assert.equal((cents / 100).toLocaleString("en", { style: "currency", currency: "EUR" }), total);
   step(`its typed outcome comes to ${total}, and so does its file`);
   await page.waitForSelector("#orders .succeeded");
+  await accessible("a report that is ready");
   await page.evaluate(() => document.activeElement?.blur());
   await page.screenshot({ path: process.env.SCREENSHOT, animations: "disabled" });
 
@@ -92,6 +110,7 @@ const main = async () => {
     await become(other);
     await state("unavailable");
     assert.match(await says(), /^There is no such report/);
+    assert.equal(await page.locator("#report h1").innerText(), "Report");
     const answer = await page.request.get(`${url}/api/operations/${returns}`);
     const unknown = await page.request.get(`${url}/api/operations/${"0".repeat(32)}`);
     assert.deepEqual([answer.status(), await answer.text()], [404, await unknown.text()]);
@@ -105,6 +124,13 @@ const main = async () => {
   await order("stock", 2025);
   await state("failed");
   assert.ok((await shown()).at(-1) === "failed" && (await page.locator(".steps .bad").count()) === 1);
+  await accessible("a report that failed");
+  await page.route("**/api/operations/*", (route) => route.abort());
+  await order("sales", 2025);
+  await state("transport");
+  await page.unroute("**/api/operations/*");
+  await state("completed");
+  step("a report was followed over a connection that broke");
   await order("sales", 2030);
   await state("rejected");
   assert.match(await says(), /not closed yet/);
@@ -116,7 +142,7 @@ const main = async () => {
   const periods = ["--input", "1s", "--journal", "1s", "--outcome", "1s", "--dead-letter", "1s"];
   const ordered = ["--confirm", "--policy-ref", "check", "--actor", "ci", "--json"];
   const database = ["--database", `sqlite:${data}/reports.db`];
-  for (let purged = 0; purged < 2; ) {
+  for (let purged = 0; purged < 3; ) {
     const told = execFileSync(perilune, ["retention", "purge", ...database, ...periods, ...ordered], { encoding: "utf8" });
     purged += JSON.parse(told).outcomes_deleted;
   }

@@ -76,6 +76,7 @@ impl Service {
         let everything = platform.subscription(&credential, &[]).await?;
         let client = platform.client(&credential)?;
         let url = format!("sqlite:{}", options.folder.join("reports.db").display());
+        #[allow(irrefutable_let_patterns, reason = "with one engine compiled in there is no other")]
         let DatabaseUrl::Sqlite(url) = url.parse()? else { return Err("not an SQLite database".into()) };
         let pools = open_sqlite(&url, &PoolSettings::default()).await?;
         let inbox = Inbox::<Sqlite>::new(pools.writer.clone(), "reports")?;

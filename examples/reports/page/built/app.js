@@ -1,7 +1,7 @@
 // The page: who is signed in, the form, one's reports, and the one that the address names.
 import { Refused, order, orders, session, signIn } from "./calls.js";
 import { element, find } from "./element.js";
-import { watchReport } from "./report.js";
+import { titleOf, watchReport } from "./report.js";
 const person = find("person", HTMLSelectElement);
 const form = find("order", HTMLFormElement);
 const fields = find("order-fields", HTMLFieldSetElement);
@@ -13,10 +13,6 @@ const ENDS = {
     rejected: "refused",
     failed: "failed",
     dead_lettered: "given up",
-};
-const titleOf = (order) => {
-    const subject = order.subject.charAt(0).toUpperCase() + order.subject.slice(1);
-    return `${subject}, Q${order.quarter} ${order.year}`;
 };
 let watched = new AbortController();
 /** The report that the address names. */
@@ -57,7 +53,7 @@ const render = async () => {
     if (id === undefined)
         return welcome(who !== null);
     const own = items.find((item) => item.operationId === id);
-    const moved = await watchReport(report, id, own === undefined ? "Report" : titleOf(own), here.signal);
+    const moved = await watchReport(report, id, own, here.signal);
     if (moved && who !== null)
         showList(await orders());
 };

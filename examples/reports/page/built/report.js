@@ -8,7 +8,7 @@ const APART_MILLISECONDS = 200;
 const STATES = {
     accepted: "Ordered",
     running: "In the works",
-    retry_scheduled: "Waiting for another attempt",
+    retry_scheduled: "Waiting to try again",
     completed: "Ready",
     rejected: "Refused",
     failed: "Failed",
@@ -20,9 +20,16 @@ const REJECTIONS = {
 const time = (at) => at.toLocaleTimeString("en", { hour12: false });
 const count = (value) => value.toLocaleString("en");
 const euros = (cents) => (cents / 100).toLocaleString("en", { style: "currency", currency: "EUR" });
-/** Shows the report until it has ended or the signal aborts; then says whether it moved while it was watched. */
-export const watchReport = async (root, id, title, signal) => {
-    const view = new View(root, id, title);
+export const titleOf = (order) => {
+    const subject = order.subject.charAt(0).toUpperCase() + order.subject.slice(1);
+    return `${subject}, Q${order.quarter} ${order.year}`;
+};
+/**
+ * Shows the report until it has ended or the signal aborts; then says whether it moved while it was watched.
+ * The order is known where it is one's own.
+ */
+export const watchReport = async (root, id, order, signal) => {
+    const view = new View(root, id, order);
     let hold;
     for (;;) {
         const asked = Date.now();
@@ -54,9 +61,11 @@ class View {
     #body = element("div", { class: "outcome" });
     #log = element("ol", { class: "log", "aria-label": "What happened" });
     #last = "";
-    constructor(root, id, title) {
+    constructor(root, id, order) {
         this.#id = id;
-        root.replaceChildren(element("h1", {}, title), element("p", { class: "id" }, `Operation ${id}`), this.#steps, this.#says, this.#body, this.#log);
+        if (order !== undefined)
+            this.#note("accepted", new Date(order.orderedAt));
+        root.replaceChildren(element("h1", {}, order === undefined ? "Report" : titleOf(order)), element("p", { class: "id" }, `Operation ${id}`), this.#steps, this.#says, this.#body, this.#log);
     }
     show(result) {
         const now = JSON.stringify(result.ok ? result.data : result.error);
@@ -69,7 +78,8 @@ class View {
             this.#showSteps(result.kind);
             this.#says.textContent = sentence(result);
             this.#body.replaceChildren(...outcome(result, this.#id));
-            this.#note(result.kind);
+            if (result.kind !== "accepted")
+                this.#note(result.kind, new Date());
         }
         else {
             this.#showError(result.kind);
@@ -90,9 +100,8 @@ class View {
         });
         this.#steps.replaceChildren(...steps);
     }
-    #note(state) {
-        const entry = element("li", { "data-state": state }, element("time", {}, time(new Date())), STATES[state]);
-        this.#log.append(entry);
+    #note(state, at) {
+        this.#log.append(element("li", { "data-state": state }, element("time", {}, time(at)), STATES[state]));
     }
     #showError(kind) {
         this.#says.textContent = ERRORS[kind];

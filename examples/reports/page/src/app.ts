@@ -2,7 +2,7 @@
 
 import { Refused, order, orders, session, signIn, type Order } from "./calls.js";
 import { element, find } from "./element.js";
-import { watchReport } from "./report.js";
+import { titleOf, watchReport } from "./report.js";
 
 const person = find("person", HTMLSelectElement);
 const form = find("order", HTMLFormElement);
@@ -16,11 +16,6 @@ const ENDS: Readonly<Record<string, string>> = {
   rejected: "refused",
   failed: "failed",
   dead_lettered: "given up",
-};
-
-const titleOf = (order: Order): string => {
-  const subject = order.subject.charAt(0).toUpperCase() + order.subject.slice(1);
-  return `${subject}, Q${order.quarter} ${order.year}`;
 };
 
 let watched = new AbortController();
@@ -62,7 +57,7 @@ const render = async (): Promise<void> => {
   const id = shownId();
   if (id === undefined) return welcome(who !== null);
   const own = items.find((item) => item.operationId === id);
-  const moved = await watchReport(report, id, own === undefined ? "Report" : titleOf(own), here.signal);
+  const moved = await watchReport(report, id, own, here.signal);
   if (moved && who !== null) showList(await orders());
 };
 

@@ -1,6 +1,7 @@
 // One report: its status as it moves, and its typed outcome, by the generated client.
 
 import { element, pause, type Part } from "./element.js";
+import type { Order } from "./calls.js";
 import { GenerateReport, type StatusResult } from "./operations/index.js";
 import type { GenerateReportOutcome } from "./operations/generate-report.js";
 
@@ -15,7 +16,7 @@ const APART_MILLISECONDS = 200;
 const STATES: Readonly<Record<State, string>> = {
   accepted: "Ordered",
   running: "In the works",
-  retry_scheduled: "Waiting for another attempt",
+  retry_scheduled: "Waiting to try again",
   completed: "Ready",
   rejected: "Refused",
   failed: "Failed",
@@ -30,9 +31,22 @@ const time = (at: Date): string => at.toLocaleTimeString("en", { hour12: false }
 const count = (value: number): string => value.toLocaleString("en");
 const euros = (cents: number): string => (cents / 100).toLocaleString("en", { style: "currency", currency: "EUR" });
 
-/** Shows the report until it has ended or the signal aborts; then says whether it moved while it was watched. */
-export const watchReport = async (root: HTMLElement, id: string, title: string, signal: AbortSignal): Promise<boolean> => {
-  const view = new View(root, id, title);
+export const titleOf = (order: Order): string => {
+  const subject = order.subject.charAt(0).toUpperCase() + order.subject.slice(1);
+  return `${subject}, Q${order.quarter} ${order.year}`;
+};
+
+/**
+ * Shows the report until it has ended or the signal aborts; then says whether it moved while it was watched.
+ * The order is known where it is one's own.
+ */
+export const watchReport = async (
+  root: HTMLElement,
+  id: string,
+  order: Order | undefined,
+  signal: AbortSignal,
+): Promise<boolean> => {
+  const view = new View(root, id, order);
   let hold: number | undefined;
   for (;;) {
     const asked = Date.now();
@@ -66,10 +80,11 @@ class View {
   readonly #log = element("ol", { class: "log", "aria-label": "What happened" });
   #last = "";
 
-  constructor(root: HTMLElement, id: string, title: string) {
+  constructor(root: HTMLElement, id: string, order: Order | undefined) {
     this.#id = id;
+    if (order !== undefined) this.#note("accepted", new Date(order.orderedAt));
     root.replaceChildren(
-      element("h1", {}, title),
+      element("h1", {}, order === undefined ? "Report" : titleOf(order)),
       element("p", { class: "id" }, `Operation ${id}`),
       this.#steps,
       this.#says,
@@ -88,7 +103,7 @@ class View {
       this.#showSteps(result.kind);
       this.#says.textContent = sentence(result);
       this.#body.replaceChildren(...outcome(result, this.#id));
-      this.#note(result.kind);
+      if (result.kind !== "accepted") this.#note(result.kind, new Date());
     } else {
       this.#showError(result.kind);
     }
@@ -109,9 +124,8 @@ class View {
     this.#steps.replaceChildren(...steps);
   }
 
-  #note(state: State): void {
-    const entry = element("li", { "data-state": state }, element("time", {}, time(new Date())), STATES[state]);
-    this.#log.append(entry);
+  #note(state: State, at: Date): void {
+    this.#log.append(element("li", { "data-state": state }, element("time", {}, time(at)), STATES[state]));
   }
 
   #showError(kind: Extract<Result, { ok: false }>["kind"]): void {
