@@ -94,6 +94,8 @@ pub const CHILD_LOSSES_WINDOW: Duration = Duration::from_secs(60);
 /// How long a subscription bears that a child neither answers an `ack` nor tells that a closed connection has
 /// ended. The connection itself gives up far earlier, so only a child that has lost a message is silent for so long.
 pub const CHILD_SILENCE_MAX: Duration = Duration::from_secs(15);
+/// How much later than for the platform a lease may end for a consumer: a delivery's way, and what a busy machine adds.
+pub const LEASE_TRANSIT_MAX: Duration = Duration::from_millis(250);
 /// Notices held for a reader before further ones are dropped and counted.
 pub const NOTICES_MAX: usize = 128;
 

@@ -26,14 +26,17 @@ use super::action::{Action, Epoch, RunId};
 use super::held_event::{Held, Lapse, Lease, State};
 use super::lapses::Lapses;
 use super::mutation::{Mutation, Planted};
+use crate::limits;
 use crate::proof::EventProof;
 use crate::scalar::{EventId, Generation};
 
 /// What became of a delivery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Arrival {
     /// It waits, for a slot or as a successor.
     Kept,
+    /// It waits in the place of one whose lease has lapsed for the platform, if not quite here.
+    KeptFor(Lapsed),
     /// The generation is held already, or a newer one is.
     Stale,
     /// The session has sent more than it may have unread.
@@ -83,7 +86,7 @@ impl HeldEvents {
     }
 
     /// Takes a delivery of this session in, or tells why not.
-    pub(super) fn arrive(&mut self, epoch: Epoch, lease: Lease) -> Arrival {
+    pub(super) fn arrive(&mut self, epoch: Epoch, lease: Lease, now: Instant) -> Arrival {
         if let Some(held) = self.held.get(&lease.event_id()) {
             let beside = self.planted.is(Mutation::StartsBesideCommitted) && !held.is_running();
             if !beside {
@@ -99,18 +102,33 @@ impl HeldEvents {
             (*session, *waiting) = (epoch, lease);
             return Arrival::Kept;
         }
+        let mut arrival = Arrival::Kept;
         if self.waiting.len() >= self.capacity && !self.planted.is(Mutation::BufferUnbounded) {
             // The new session knows nothing of what an earlier one left unread.
-            let Some(left) = self.waiting.iter().position(|(session, _)| *session < epoch) else {
+            let left = self.waiting.iter().position(|(session, _)| *session < epoch);
+            let Some((_, gone)) = left.or_else(|| self.about_to_lapse(now)).and_then(|at| self.waiting.remove(at))
+            else {
                 return Arrival::Full;
             };
-            if let Some((_, left)) = self.waiting.remove(left) {
-                self.lapses.remove(left.ends);
+            self.lapses.remove(gone.ends);
+            if left.is_none() {
+                arrival = Arrival::KeptFor(Lapsed {
+                    event_id: gone.event_id(),
+                    generation: gone.proof.generation,
+                    run: None,
+                });
             }
         }
         self.lapses.add(lease.ends);
         self.waiting.push_back((epoch, lease));
-        Arrival::Kept
+        arrival
+    }
+
+    /// The waiting delivery whose lease ends next, where that is so soon that the platform, whose clock began a transit
+    /// earlier, may have given it up: a platform that keeps the contract then sends another one.
+    fn about_to_lapse(&self, now: Instant) -> Option<usize> {
+        let (at, (_, lease)) = self.waiting.iter().enumerate().min_by_key(|(_, (_, lease))| lease.ends)?;
+        (lease.ends.saturating_duration_since(now) <= limits::LEASE_TRANSIT_MAX).then_some(at)
     }
 
     fn succeed(&mut self, lease: Lease) -> Arrival {

@@ -179,8 +179,9 @@ impl Consumer {
         self.lapse(now);
         let ends = now.checked_add(delivery.lease).unwrap_or(now);
         let lease = Lease { proof: delivery.proof, event: delivery.event, ends };
-        match self.held.arrive(epoch, lease) {
+        match self.held.arrive(epoch, lease, now) {
             Arrival::Kept => {}
+            Arrival::KeptFor(lapsed) => self.tell_lapse(lapsed),
             Arrival::Stale => self.stats.stale_deliveries += 1,
             Arrival::Full => self.close(Closing::Because(CauseCode::ReceiveBufferFull.into()), now),
         }

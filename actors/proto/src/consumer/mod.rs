@@ -62,7 +62,7 @@ pub use report::{EndReason, FinishReport};
 pub use stats::Stats;
 
 use children::Losses;
-use held::HeldEvents;
+use held::{HeldEvents, Lapsed};
 use link::Link;
 #[cfg(not(feature = "sim"))]
 use mutation::Mutation;
@@ -222,14 +222,18 @@ impl Consumer {
 
     fn lapse(&mut self, now: Instant) {
         for lapsed in self.held.lapse(now) {
-            self.stats.leases_lapsed += 1;
-            let (event_id, generation) = (lapsed.event_id, lapsed.generation);
-            self.notify(Notice::LeaseLapsed { event_id, generation });
-            if let Some(run) = lapsed.run
-                && !self.planted.is(Mutation::LapseUntold)
-            {
-                self.push(Action::Signal { run, signal: RunSignal::LeaseLapsed });
-            }
+            self.tell_lapse(lapsed);
+        }
+    }
+
+    fn tell_lapse(&mut self, lapsed: Lapsed) {
+        self.stats.leases_lapsed += 1;
+        let (event_id, generation) = (lapsed.event_id, lapsed.generation);
+        self.notify(Notice::LeaseLapsed { event_id, generation });
+        if let Some(run) = lapsed.run
+            && !self.planted.is(Mutation::LapseUntold)
+        {
+            self.push(Action::Signal { run, signal: RunSignal::LeaseLapsed });
         }
     }
 

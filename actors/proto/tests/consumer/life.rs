@@ -1,5 +1,7 @@
 //! Consumer.md section 3: from delivery to gone.
 
+use perilune_proto::limits::LEASE_TRANSIT_MAX;
+
 use super::*;
 
 fn one_slot() -> Options {
@@ -47,6 +49,19 @@ fn one_unread_delivery_too_many_closes_the_connection_and_is_retriable() {
     bench.end(CauseCode::Closed.into());
     assert_eq!(bench.notices(), [Notice::Disconnected { cause: CauseCode::ReceiveBufferFull.into() }]);
     bench.reconnect();
+}
+
+#[test]
+fn one_more_takes_the_place_of_a_lease_that_has_just_ended_for_the_platform() {
+    let mut bench = Bench::up(&Options { capacity: 2, ..options() });
+    bench.deliver(1, 1).deliver(2, 1).deliver_for(3, 1, SECOND).deliver_for(4, 1, SECOND + LEASE_TRANSIT_MAX * 2);
+    // The platform's clock began a transit earlier: it has given 3 up, and sends another.
+    bench.pass(SECOND - LEASE_TRANSIT_MAX).deliver(5, 1);
+    assert!(!bench.closed());
+    assert_eq!(bench.notices(), [Notice::LeaseLapsed { event_id: event_id(3), generation: Generation(1) }]);
+    // The next one that ends has longer to go.
+    bench.deliver(6, 1);
+    assert!(bench.closed());
 }
 
 #[test]
