@@ -14,6 +14,8 @@ pub mod outcome;
 pub mod server;
 #[cfg(feature = "_sql")]
 pub mod sql;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 #[cfg(feature = "outcome")]
 pub mod typescript;
 

@@ -1,0 +1,107 @@
+//! One connection in memory: messages on their way, and the script's faults on them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use perilune_proto::consumer::Epoch;
+use perilune_proto::scalar::{EventId, Generation, MessageId};
+use perilune_proto::session::ClientSession;
+use perilune_proto::wire::CloseCode;
+
+use crate::testkit::rules::{ConnectionId, Output};
+
+/// How long a message is under way.
+pub(super) const LATENCY: Duration = Duration::from_millis(1);
+
+/// What arrives at the client.
+#[derive(Debug)]
+pub(super) enum Arrival {
+    Text(String),
+    /// A close, or the connection's loss (1006).
+    Closed(CloseCode),
+}
+
+/// One connection.
+pub(super) struct Wire {
+    pub(super) epoch: Epoch,
+    pub(super) id: ConnectionId,
+    pub(super) client: ClientSession,
+    pub(super) welcomed: bool,
+    /// The proof in flight, by its request.
+    pub(super) acks: BTreeMap<MessageId, (EventId, Generation)>,
+    /// The heartbeat's interval, and when it beats next.
+    pub(super) beat: Option<(Duration, Instant)>,
+    /// Bytes that may still arrive at the client, where the script limits them.
+    budget: Option<usize>,
+    down: VecDeque<(Instant, Arrival)>,
+    up: VecDeque<(Instant, String)>,
+    /// Until when the platform reads nothing.
+    stalled: Option<Instant>,
+}
+
+impl Wire {
+    pub(super) const fn new(epoch: Epoch, id: ConnectionId, client: ClientSession, budget: Option<usize>) -> Self {
+        Self {
+            epoch,
+            id,
+            client,
+            welcomed: false,
+            acks: BTreeMap::new(),
+            beat: None,
+            budget,
+            down: VecDeque::new(),
+            up: VecDeque::new(),
+            stalled: None,
+        }
+    }
+
+    /// Takes a message of the client on its way.
+    pub(super) fn send(&mut self, text: String, now: Instant) {
+        self.up.push_back((now + LATENCY, text));
+    }
+
+    /// Takes what the platform does on its way.
+    pub(super) fn take(&mut self, output: Output, now: Instant) {
+        // In order: nothing arrives before what was sent before it.
+        let last = self.down.back().map_or(now, |(due, _)| *due);
+        let due = last.max(now + LATENCY);
+        match output {
+            Output::Send { text, after, cut_after } => {
+                let due = due.max(now + LATENCY + after);
+                let limit = self.budget.into_iter().chain(cut_after).min();
+                if limit.is_some_and(|limit| limit < text.len()) || cut_after.is_some() {
+                    self.down.push_back((due, Arrival::Closed(CloseCode(1006))));
+                    self.budget = Some(0);
+                    return;
+                }
+                self.budget = self.budget.map(|budget| budget - text.len());
+                self.down.push_back((due, Arrival::Text(text)));
+            }
+            Output::Stall(time) => self.stalled = Some(now + time),
+            Output::Close(code) => self.down.push_back((due, Arrival::Closed(code))),
+            Output::Cut => self.down.push_back((due, Arrival::Closed(CloseCode(1006)))),
+        }
+    }
+
+    /// What has arrived at the client.
+    pub(super) fn arrived(&mut self, now: Instant) -> Option<Arrival> {
+        self.down.pop_front_if(|(due, _)| *due <= now).map(|(_, arrival)| arrival)
+    }
+
+    /// What has arrived at the platform and is read there.
+    pub(super) fn heard(&mut self, now: Instant) -> Option<String> {
+        if self.stalled.is_some_and(|until| until > now) {
+            return None;
+        }
+        self.stalled = None;
+        self.up.pop_front_if(|(due, _)| *due <= now).map(|(_, text)| text)
+    }
+
+    /// When to look here again.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let up = self.up.front().map(|(due, _)| self.stalled.map_or(*due, |until| until.max(*due)));
+        let down = self.down.front().map(|(due, _)| *due);
+        let session = self.client.poll_timeout().map(|(due, _)| due);
+        up.into_iter().chain(down).chain(session).chain(self.beat.map(|(_, due)| due)).min()
+    }
+}
