@@ -92,6 +92,7 @@ const main = async () => {
   step(`a report went ${moves.join(", ")}`);
 
   assert.equal(await says(), "Your report is ready.");
+  assert.equal(await page.title(), "Returns, Q3 2025 – Reports");
   const total = await page.innerText(".figures div:nth-child(2) dd");
   assert.match(total, /^€[0-9,]+\.[0-9]{2}$/);
   assert.equal(await page.locator("tbody tr").count(), 4);

@@ -30,6 +30,7 @@ const showList = (items) => {
 };
 const welcome = (signedIn) => {
     delete document.body.dataset["state"];
+    document.title = "Reports";
     const says = signedIn ? "Order a report, or choose one of yours." : "Choose who you are, above.";
     report.replaceChildren(element("h1", {}, "Nothing chosen"), element("p", { class: "says", role: "status" }, says));
 };

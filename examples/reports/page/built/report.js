@@ -65,7 +65,9 @@ class View {
         this.#id = id;
         if (order !== undefined)
             this.#note("accepted", new Date(order.orderedAt));
-        root.replaceChildren(element("h1", {}, order === undefined ? "Report" : titleOf(order)), element("p", { class: "id" }, `Operation ${id}`), this.#steps, this.#says, this.#body, this.#log);
+        const title = order === undefined ? "Report" : titleOf(order);
+        document.title = `${title} – Reports`;
+        root.replaceChildren(element("h1", {}, title), element("p", { class: "id" }, `Operation ${id}`), this.#steps, this.#says, this.#body, this.#log);
     }
     show(result) {
         const now = JSON.stringify(result.ok ? result.data : result.error);

@@ -36,6 +36,7 @@ const showList = (items: readonly Order[]): void => {
 
 const welcome = (signedIn: boolean): void => {
   delete document.body.dataset["state"];
+  document.title = "Reports";
   const says = signedIn ? "Order a report, or choose one of yours." : "Choose who you are, above.";
   report.replaceChildren(element("h1", {}, "Nothing chosen"), element("p", { class: "says", role: "status" }, says));
 };

@@ -83,8 +83,10 @@ class View {
   constructor(root: HTMLElement, id: string, order: Order | undefined) {
     this.#id = id;
     if (order !== undefined) this.#note("accepted", new Date(order.orderedAt));
+    const title = order === undefined ? "Report" : titleOf(order);
+    document.title = `${title} – Reports`;
     root.replaceChildren(
-      element("h1", {}, order === undefined ? "Report" : titleOf(order)),
+      element("h1", {}, title),
       element("p", { class: "id" }, `Operation ${id}`),
       this.#steps,
       this.#says,
