@@ -225,7 +225,10 @@ async fn purge(
 #[derive(Serialize)]
 struct ShownVerification {
     intact: bool,
-    records: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    records: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broken_at: Option<u64>,
 }
 
 async fn verify(args: VerifyArgs) -> Outcome {
@@ -233,10 +236,14 @@ async fn verify(args: VerifyArgs) -> Outcome {
     let verified = on_any_engine!(operations, operations => operations.verify_audit().await).map_err(failure)?;
     match verified {
         AuditVerification::Intact { records } => {
-            let shown = ShownVerification { intact: true, records };
+            let shown = ShownVerification { intact: true, records: Some(records), broken_at: None };
             args.output.object(&shown, &[("intact", "yes".to_owned()), ("records", records.to_string())])
         }
         AuditVerification::Broken { sequence } => {
+            if args.output.json {
+                let shown = ShownVerification { intact: false, records: None, broken_at: Some(sequence) };
+                args.output.object(&shown, &[])?;
+            }
             Err(Failure::failed(format!("audit record {sequence} is missing or was changed")))
         }
     }

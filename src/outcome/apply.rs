@@ -8,6 +8,7 @@ use super::lifecycle::{self, Change, OperationState, Standing};
 use super::operations::now_micros;
 use super::protect::{self, BlobContext, Purpose};
 use super::registry::RegisteredOperation;
+use super::save::NewOutcome;
 use super::store::blob::{self, BlobRow};
 use super::store::journal::{self, JournalRow};
 use super::store::row::{self, Mode, OperationRow, Scope};
@@ -134,33 +135,17 @@ impl<DB: OutcomeEngine> Operations<DB> {
         event: &ResultEvent,
         now: i64,
     ) -> Result<(), OutcomeStoreError> {
-        if operation.mode != Mode::Deferred {
-            return Err(OutcomeStoreError::NotAnOutcome(operation.operation_id));
-        }
         // An operation that leaves nothing may well be reported without a result.
         let result = if event.snapshot.result.is_null() { "{}" } else { event.snapshot.result.as_str() };
         if !(registered.decodes)(result) {
             return Err(OutcomeStoreError::CorruptedPayload);
         }
-        let context = BlobContext {
-            purpose: Purpose::Outcome,
-            operation_id: operation.operation_id,
-            operation_type: &operation.operation_type,
+        let new = NewOutcome {
+            outcome_type: registered.outcome_type,
             schema_version: registered.schema_version,
-            tenant: operation.tenant.as_deref(),
+            json: result,
         };
-        let blob = protect::protect(&*self.keys, &context, result.as_bytes())?;
-        let kept = BlobRow {
-            operation_id: operation.operation_id,
-            schema_version: registered.schema_version,
-            key_id: blob.key_id()?.0,
-            blob: &blob,
-            stored_at: now,
-        };
-        match blob::insert_outcome::<DB>(on, &self.dialect, registered.outcome_type, &kept).await? {
-            true => Ok(()),
-            false => Err(OutcomeStoreError::Duplicate(operation.operation_id)),
-        }
+        self.insert_outcome(on, operation, &new, now).await
     }
 
     async fn keep_dead_letter(

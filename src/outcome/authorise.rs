@@ -24,6 +24,8 @@ pub enum QueryPurpose {
     ReadOutcome,
     /// To answer the status resource.
     ReadStatus,
+    /// Whatever else the application tells apart, by a name of its own, such as `export`.
+    Named(&'static str),
 }
 
 /// What the authoriser decides about. An unknown operation looks like any other: the type is empty, and nothing tells

@@ -12,11 +12,13 @@ mod inline;
 pub mod lifecycle;
 mod operation;
 mod operations;
+mod platform_sender;
 pub mod protect;
 mod query;
 mod registry;
 pub mod retention;
 mod rotation;
+mod save;
 pub mod status;
 mod store;
 
@@ -25,10 +27,11 @@ pub use apply::AppliedEvent;
 pub use authorise::{
     AuthoriseBy, Authoriser, AuthoriserError, Caller, Deciding, Decision, DenyAll, QueryPurpose, Subject,
 };
-pub use dispatch::{DISPATCH_TOPIC, DispatchError, NoOtherTopics, PlatformSender};
+pub use dispatch::{DISPATCH_TOPIC, DispatchError};
 pub use error::OutcomeStoreError;
 pub use operation::{EmptyOutcome, EphemeralOutcome, Operation, OperationId, Outcome};
 pub use operations::{Operations, OperationsBuilder, Origin};
+pub use platform_sender::{NoOtherTopics, PlatformSender};
 pub use query::{FindOutcome, OutcomeQuery, OutcomeRecord, QueryError};
 pub use rotation::KeyRotation;
 pub use store::OutcomeEngine;

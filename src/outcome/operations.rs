@@ -88,6 +88,11 @@ impl<DB: OutcomeEngine> Operations<DB> {
         }
     }
 
+    /// Each registered operation's type with the JSON Schema of its outcome.
+    pub(crate) fn schemas(&self) -> impl Iterator<Item = (&'static str, serde_json::Value)> {
+        self.registry.schemas()
+    }
+
     /// Brings the tables to this program's version. Safe to run at every start.
     ///
     /// # Errors

@@ -147,25 +147,48 @@ impl<DB: OutcomeEngine> OutcomeQuery<DB> {
         self
     }
 
-    /// The outcome of an operation, where there is one and the caller may know it.
+    /// The outcome of an operation, where there is one and the caller may know it, for
+    /// [`QueryPurpose::ReadOutcome`].
     ///
     /// # Errors
     /// [`QueryError`]: an authoriser that fails is an error, never a deny.
     pub async fn find(&self, id: OperationId, caller: &Caller) -> Result<FindOutcome, QueryError> {
-        let mut connection = self.operations.readers.acquire().await.map_err(SqlError::from)?;
-        let scope = Scope::Tenant(caller.tenant.as_deref());
-        let found = row::find::<DB>(&mut connection, &self.operations.dialect, id, scope).await?;
-        let Some(operation) = found else { return Ok(FindOutcome::Unavailable) };
-        if self.decide(id, Some(&operation), caller, QueryPurpose::ReadOutcome).await? == Decision::Deny {
+        self.find_for(id, caller, QueryPurpose::ReadOutcome).await
+    }
+
+    /// [`OutcomeQuery::find`] for another purpose, which the authoriser is told.
+    ///
+    /// # Errors
+    /// [`QueryError`]: an authoriser that fails is an error, never a deny.
+    pub async fn find_for(
+        &self,
+        id: OperationId,
+        caller: &Caller,
+        purpose: QueryPurpose,
+    ) -> Result<FindOutcome, QueryError> {
+        let Some(operation) = self.read_subject(id, caller).await? else { return Ok(FindOutcome::Unavailable) };
+        if self.decide(id, Some(&operation), caller, purpose).await? == Decision::Deny {
             return Ok(FindOutcome::Unavailable);
         }
         if operation.standing.state != OperationState::Completed || operation.mode != Mode::Deferred {
             return Ok(FindOutcome::Unavailable);
         }
-        Ok(match self.read_detail(&mut connection, &operation).await? {
+        Ok(match self.read_detail(&operation).await? {
             Detail::Kept(record) => FindOutcome::Found(record),
             Detail::Purged => FindOutcome::Unavailable,
         })
+    }
+
+    /// The operation's clear columns, where it is of the caller's tenant. The connection goes back to the pool before
+    /// the authoriser is asked, which may need one itself.
+    pub(super) async fn read_subject(
+        &self,
+        id: OperationId,
+        caller: &Caller,
+    ) -> Result<Option<OperationRow>, SqlError> {
+        let mut connection = self.operations.readers.acquire().await?;
+        let scope = Scope::Tenant(caller.tenant.as_deref());
+        row::find::<DB>(&mut connection, &self.operations.dialect, id, scope).await
     }
 
     /// Asks the authoriser; about an operation that is not there as about one that is.
@@ -188,14 +211,14 @@ impl<DB: OutcomeEngine> OutcomeQuery<DB> {
         self.authoriser.decide(subject).await
     }
 
-    /// Reads and opens the outcome of a completed operation that the caller may know.
-    pub(super) async fn read_detail(
-        &self,
-        on: &mut DB::Connection,
-        operation: &OperationRow,
-    ) -> Result<Detail, QueryError> {
+    /// Reads and opens the outcome of a completed operation that the caller may know: one statement, so one snapshot
+    /// of state, outcome and audit.
+    pub(super) async fn read_detail(&self, operation: &OperationRow) -> Result<Detail, QueryError> {
         let id = operation.operation_id;
-        match blob::read_outcome::<DB>(on, &self.operations.dialect, id).await? {
+        let mut connection = self.operations.readers.acquire().await.map_err(SqlError::from)?;
+        let kept = blob::read_outcome::<DB>(&mut connection, &self.operations.dialect, id).await?;
+        drop(connection);
+        match kept {
             KeptOutcome::Purged => Ok(Detail::Purged),
             KeptOutcome::Missing => Err(QueryError::Contradiction(id)),
             KeptOutcome::Present { outcome_type, schema_version, blob } => {
@@ -218,9 +241,5 @@ impl<DB: OutcomeEngine> OutcomeQuery<DB> {
                 }))
             }
         }
-    }
-
-    pub(super) const fn operations(&self) -> &Operations<DB> {
-        &self.operations
     }
 }

@@ -11,6 +11,8 @@ pub(super) struct RegisteredOperation {
     pub(super) schema_version: u32,
     /// Whether a result decodes as the outcome's type.
     pub(super) decodes: fn(&str) -> bool,
+    /// The outcome's JSON Schema.
+    pub(super) schema: fn() -> serde_json::Value,
 }
 
 /// Operation types by name.
@@ -23,8 +25,14 @@ impl Registry {
             outcome_type: O::Outcome::TYPE,
             schema_version: O::Outcome::SCHEMA_VERSION,
             decodes: decodes::<O::Outcome>,
+            schema: || schemars::schema_for!(O::Outcome).to_value(),
         };
         self.0.insert(O::TYPE, registered);
+    }
+
+    /// Each type's name with its outcome's JSON Schema.
+    pub(super) fn schemas(&self) -> impl Iterator<Item = (&'static str, serde_json::Value)> {
+        self.0.iter().map(|(name, registered)| (*name, (registered.schema)()))
     }
 
     pub(super) fn find(&self, operation_type: &str) -> Option<&RegisteredOperation> {

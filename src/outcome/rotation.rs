@@ -6,24 +6,38 @@
 use super::operations::to_its_end;
 use super::protect::{self, BlobContext, ProtectedBlob, Purpose};
 use super::store::Value;
+use super::store::row;
 use super::{OperationId, Operations, OutcomeEngine, OutcomeStoreError};
 use crate::sql::SqlError;
 
+/// The statements on one table of blobs.
+#[derive(Clone, Copy)]
+struct Statements {
+    candidates: &'static str,
+    read: &'static str,
+    update: &'static str,
+}
+
 macro_rules! statements {
     ($table:literal) => {
-        (
-            concat!(
-                "SELECT x.operation_id, o.operation_type, o.tenant, x.schema_version, x.payload FROM {prefix}",
+        Statements {
+            candidates: concat!(
+                "SELECT operation_id FROM {prefix}",
                 $table,
-                " x JOIN {prefix}operations o ON o.operation_id = x.operation_id \
-                 WHERE x.key_id <> ? AND x.operation_id > ? ORDER BY x.operation_id LIMIT ? {lock}"
+                " WHERE key_id <> ? AND operation_id > ? ORDER BY operation_id LIMIT ?"
             ),
-            concat!("UPDATE {prefix}", $table, " SET payload = ?, key_id = ? WHERE operation_id = ?"),
-        )
+            read: concat!(
+                "SELECT o.operation_id, o.operation_type, o.tenant, x.schema_version, x.payload FROM {prefix}operations o \
+                 JOIN {prefix}",
+                $table,
+                " x ON x.operation_id = o.operation_id WHERE o.operation_id IN ({ids}) AND x.key_id <> ?"
+            ),
+            update: concat!("UPDATE {prefix}", $table, " SET payload = ?, key_id = ? WHERE operation_id = ?"),
+        }
     };
 }
 
-const TABLES: [(Purpose, (&str, &str)); 3] = [
+const TABLES: [(Purpose, Statements); 3] = [
     (Purpose::Input, statements!("operation_inputs")),
     (Purpose::Outcome, statements!("outcomes")),
     (Purpose::DeadLetterReason, statements!("dead_letters")),
@@ -66,7 +80,7 @@ impl<DB: OutcomeEngine> Operations<DB> {
     async fn rotate_batch(
         &self,
         purpose: Purpose,
-        (select, update): (&'static str, &'static str),
+        statements: Statements,
         after: &str,
         batch: u16,
     ) -> Result<(Option<String>, KeyRotation), OutcomeStoreError> {
@@ -74,8 +88,15 @@ impl<DB: OutcomeEngine> Operations<DB> {
         let mut transaction = self.pool.begin_with(DB::BEGIN_WRITE).await.map_err(SqlError::from)?;
         let on = &mut *transaction;
         let values = [Value::Integer(active.0.into()), Value::Text(after), Value::Integer(batch.into())];
-        let rows = DB::rows(on, &self.dialect.statement(select), &values).await?;
-        let mut last = None;
+        let rows = DB::rows(on, &self.dialect.statement(statements.candidates), &values).await?;
+        let ids = rows.iter().filter_map(|row| DB::text(row, 0).transpose()).collect::<Result<Vec<_>, _>>()?;
+        let Some(last) = ids.last().cloned() else { return Ok((None, KeyRotation::default())) };
+        // The operations before their blobs, as purges and events do: else one would wait for the other for ever.
+        let ids = self.dialect.ids(ids.iter().map(String::as_str).collect());
+        let mut values = ids.values();
+        DB::rows(on, &self.dialect.statement_for(row::LOCK_MANY, &ids), &values).await?;
+        values.push(Value::Integer(active.0.into()));
+        let rows = DB::rows(on, &self.dialect.statement_for(statements.read, &ids), &values).await?;
         let mut done = KeyRotation::default();
         for row in &rows {
             let id = DB::text(row, 0)?.unwrap_or_default();
@@ -94,15 +115,14 @@ impl<DB: OutcomeEngine> Operations<DB> {
                     let blob = protect::protect(&*self.keys, &context, &plaintext)?;
                     let values =
                         [Value::Bytes(blob.as_stored()), Value::Integer(blob.key_id()?.0.into()), Value::Text(&id)];
-                    DB::execute(on, &self.dialect.statement(update), &values).await?;
+                    DB::execute(on, &self.dialect.statement(statements.update), &values).await?;
                     done.rewritten += 1;
                 }
                 Err(protect::ProtectError::KeyProvider) => return Err(protect::ProtectError::KeyProvider.into()),
                 Err(_) => done.unreadable += 1,
             }
-            last = Some(id);
         }
         transaction.commit().await.map_err(SqlError::at_commit)?;
-        Ok((last, done))
+        Ok((Some(last), done))
     }
 }

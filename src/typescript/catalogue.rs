@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{GenerateError, GeneratedTree, render};
-use crate::outcome::Operation;
+use crate::outcome::{Operation, Operations, OutcomeEngine};
 
 /// An application's operations with the schema of each outcome.
 ///
@@ -37,6 +37,13 @@ impl Catalogue {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The operations that an application has registered; ephemeral ones are registered nowhere, so add those.
+    #[must_use]
+    pub fn of<DB: OutcomeEngine>(operations: &Operations<DB>) -> Self {
+        let entry = |(name, schema): (&str, Value)| Entry { operation_type: name.to_owned(), outcome: Some(schema) };
+        Self { operations: operations.schemas().map(entry).collect() }
     }
 
     /// Adds an operation whose outcome is kept.

@@ -1,5 +1,6 @@
 //! Whole systems: the real binary, real sockets, real databases.
 
+mod application;
 mod cli_config;
 mod cli_consume;
 mod cli_consume_usage;
@@ -7,10 +8,13 @@ mod cli_demo;
 mod cli_disk;
 mod cli_docs;
 mod cli_forward;
+mod cli_generate;
 mod cli_inbox;
+mod cli_operation;
 mod cli_platform;
 mod cli_process;
 mod cli_publish;
+mod cli_retention;
 mod cli_serve;
 mod cli_tls;
 mod cli_usage;

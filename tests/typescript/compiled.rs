@@ -6,7 +6,7 @@ use std::process::Command;
 use super::catalogue;
 
 /// The TypeScript compiler, from `PERILUNE_TEST_TSC`, or `None` with the reason printed.
-fn compiler() -> Option<PathBuf> {
+pub(super) fn compiler() -> Option<PathBuf> {
     let named = std::env::var_os("PERILUNE_TEST_TSC").map(PathBuf::from);
     if named.is_none() {
         println!(
@@ -22,14 +22,11 @@ fn run(program: &Path, arguments: &[&str], folder: &Path) {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
 }
 
-#[test]
-fn the_client_compiles_strictly_and_decodes_strictly_under_node() {
-    let Some(compiler) = compiler() else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let client = folder.path().join("client");
-    catalogue().generate().expect("generated").write(&client).expect("written");
-    std::fs::write(folder.path().join("package.json"), r#"{"type":"module"}"#).expect("written");
-    std::fs::write(folder.path().join("use.ts"), include_str!("use.ts")).expect("written");
+/// Writes the generated client and a program that uses it, and compiles both strictly into `built`.
+pub(super) fn compiled(compiler: &Path, folder: &Path, name: &str, program: &str) {
+    catalogue().generate().expect("generated").write(&folder.join("client")).expect("written");
+    std::fs::write(folder.join("package.json"), r#"{"type":"module"}"#).expect("written");
+    std::fs::write(folder.join(name), program).expect("written");
     let strict = [
         "--strict",
         "--target",
@@ -44,8 +41,15 @@ fn the_client_compiles_strictly_and_decodes_strictly_under_node() {
         "--verbatimModuleSyntax",
         "--outDir",
         "built",
-        "use.ts",
+        name,
     ];
-    run(&compiler, &strict, folder.path());
+    run(compiler, &strict, folder);
+}
+
+#[test]
+fn the_client_compiles_strictly_and_decodes_strictly_under_node() {
+    let Some(compiler) = compiler() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    compiled(&compiler, folder.path(), "use.ts", include_str!("use.ts"));
     run(Path::new("node"), &["built/use.js"], folder.path());
 }

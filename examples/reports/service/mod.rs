@@ -93,7 +93,7 @@ impl Service {
         orders.create_table().await?;
 
         // What was committed is dispatched to the platform.
-        let sender = PlatformSender::new(client.clone(), NoOtherTopics);
+        let sender = PlatformSender::new(client.clone(), &operations, NoOtherTopics);
         let relay = Arc::new(Relay::start(&outbox, pools.writer.clone(), sender, RelayOptions::default())?);
 
         // How a report went comes as events: status, outcome and the order's end are one transaction each.

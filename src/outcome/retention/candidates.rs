@@ -8,14 +8,24 @@ use crate::outcome::store::{Dialect, Value};
 use crate::sql::SqlError;
 
 macro_rules! due {
-    ($table:literal) => {
+    ($columns:literal, $table:literal, $lock:literal) => {
         concat!(
-            "SELECT DISTINCT o.operation_id, o.operation_type, o.tenant, o.completed_at FROM {prefix}",
+            "SELECT ",
+            $columns,
+            " FROM {prefix}",
             $table,
             " x JOIN {prefix}operations o ON o.operation_id = x.operation_id WHERE x.operation_id > ? AND o.completed_at <= ? \
              AND NOT EXISTS (SELECT 1 FROM {prefix}operation_holds h WHERE h.operation_id = o.operation_id AND h.released_at IS NULL) \
-             ORDER BY o.operation_id LIMIT ?"
+             ORDER BY o.operation_id LIMIT ?",
+            $lock
         )
+    };
+    // A target that has at most one row an operation.
+    (one: $table:literal, $lock:literal) => {
+        due!("o.operation_id, o.operation_type, o.tenant, o.completed_at", $table, $lock)
+    };
+    (many: $table:literal) => {
+        due!("DISTINCT o.operation_id, o.operation_type, o.tenant, o.completed_at", $table, "")
     };
 }
 
@@ -41,22 +51,55 @@ pub(super) struct Candidate {
     pub(super) completed_at: i64,
 }
 
-/// The next candidates behind `after`, held ones left out, at most `limit`.
+/// Where a page of candidates begins and how long it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Page<'a> {
+    pub(super) target: Target,
+    /// Microseconds since 1970.
+    pub(super) cutoff: i64,
+    pub(super) after: &'a str,
+    pub(super) limit: i64,
+}
+
+/// The next candidates, held ones left out.
 pub(super) async fn due<DB: OutcomeEngine>(
     on: &mut DB::Connection,
     dialect: &Dialect,
-    target: Target,
-    cutoff: i64,
-    after: &str,
-    limit: i64,
+    page: Page<'_>,
 ) -> Result<Vec<Candidate>, SqlError> {
-    let statement = match target {
-        Target::Input => due!("operation_inputs"),
-        Target::Journal => due!("operation_journal"),
-        Target::Outcome => due!("outcomes"),
-        Target::DeadLetter => due!("dead_letters"),
+    let statement = match page.target {
+        Target::Input => due!(one: "operation_inputs", ""),
+        Target::Journal => due!(many: "operation_journal"),
+        Target::Outcome => due!(one: "outcomes", ""),
+        Target::DeadLetter => due!(one: "dead_letters", ""),
     };
-    let values = [Value::Text(after), Value::Integer(cutoff), Value::Integer(limit)];
+    read::<DB>(on, dialect, statement, page).await
+}
+
+/// The same with their operations locked in the order of their ids, where the engine can do both at once; whether
+/// they are locked.
+pub(super) async fn due_locked<DB: OutcomeEngine>(
+    on: &mut DB::Connection,
+    dialect: &Dialect,
+    page: Page<'_>,
+) -> Result<(Vec<Candidate>, bool), SqlError> {
+    let statement = match page.target {
+        Target::Input => due!(one: "operation_inputs", " {lock_operations}"),
+        Target::Outcome => due!(one: "outcomes", " {lock_operations}"),
+        Target::DeadLetter => due!(one: "dead_letters", " {lock_operations}"),
+        // What is made distinct can't be locked.
+        Target::Journal => return Ok((due::<DB>(on, dialect, page).await?, false)),
+    };
+    Ok((read::<DB>(on, dialect, statement, page).await?, dialect.locks_operations()))
+}
+
+async fn read<DB: OutcomeEngine>(
+    on: &mut DB::Connection,
+    dialect: &Dialect,
+    statement: &'static str,
+    page: Page<'_>,
+) -> Result<Vec<Candidate>, SqlError> {
+    let values = [Value::Text(page.after), Value::Integer(page.cutoff), Value::Integer(page.limit)];
     let rows = DB::rows(on, &dialect.statement(statement), &values).await?;
     rows.iter()
         .map(|row| {

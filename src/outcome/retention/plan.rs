@@ -3,7 +3,7 @@
 use perilune_proto::scalar::Timestamp;
 
 use super::RetentionError;
-use super::candidates::{self, Candidate};
+use super::candidates::{self, Candidate, Page};
 use super::policy::{RetentionPolicy, Target};
 use crate::outcome::{OperationId, Operations, OutcomeEngine};
 use crate::sql::SqlError;
@@ -64,9 +64,8 @@ impl<DB: OutcomeEngine> Operations<DB> {
             let cutoff = policy.cutoff(target, now.unix_micros());
             let due = candidates::count_due::<DB>(&mut connection, &self.dialect, target, cutoff).await?;
             let held = candidates::count_held::<DB>(&mut connection, &self.dialect, target, cutoff).await?;
-            let listed =
-                candidates::due::<DB>(&mut connection, &self.dialect, target, cutoff, "", PLAN_LISTED_MAX.into())
-                    .await?;
+            let page = Page { target, cutoff, after: "", limit: PLAN_LISTED_MAX.into() };
+            let listed = candidates::due::<DB>(&mut connection, &self.dialect, page).await?;
             let days = policy.period(target).as_secs() / 86_400;
             let removal = |found: Candidate| {
                 let completed_at = moment(found.completed_at);

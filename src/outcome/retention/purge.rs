@@ -9,33 +9,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use perilune_proto::scalar::Timestamp;
 
 use super::audit::{self, BatchRecord};
-use super::candidates::{self, Candidate};
+use super::candidates::{self, Candidate, Page};
 use super::policy::{RetentionPolicy, Target};
 use super::{RetentionError, checked};
 use crate::outcome::operations::to_its_end;
 use crate::outcome::store::Value;
+use crate::outcome::store::row;
 use crate::outcome::{Operations, OutcomeEngine};
 use crate::sql::SqlError;
 
 /// Operations in one batch, and so in one transaction.
 const BATCH_OPERATIONS: i64 = 1_000;
 
-const LOCK_OPERATIONS: &str =
-    "SELECT operation_id FROM {prefix}operations WHERE operation_id IN ({list}) ORDER BY operation_id {lock}";
-const HELD: &str =
-    "SELECT operation_id FROM {prefix}operation_holds WHERE operation_id IN ({list}) AND released_at IS NULL";
+/// Between the first and the last of a batch, so that it reads the holds and not the batch.
+const HELD: &str = "SELECT operation_id FROM {prefix}operation_holds WHERE operation_id >= ? AND operation_id <= ? AND released_at IS NULL";
 const COUNT_JOURNAL: &str =
-    "SELECT operation_id, COUNT(*) FROM {prefix}operation_journal WHERE operation_id IN ({list}) GROUP BY operation_id";
-const COUNT_INPUTS: &str =
-    "SELECT operation_id, COUNT(*) FROM {prefix}operation_inputs WHERE operation_id IN ({list}) GROUP BY operation_id";
-const COUNT_OUTCOMES: &str =
-    "SELECT operation_id, COUNT(*) FROM {prefix}outcomes WHERE operation_id IN ({list}) GROUP BY operation_id";
-const COUNT_DEAD_LETTERS: &str =
-    "SELECT operation_id, COUNT(*) FROM {prefix}dead_letters WHERE operation_id IN ({list}) GROUP BY operation_id";
-const DELETE_INPUTS: &str = "DELETE FROM {prefix}operation_inputs WHERE operation_id IN ({list})";
-const DELETE_JOURNAL: &str = "DELETE FROM {prefix}operation_journal WHERE operation_id IN ({list})";
-const DELETE_OUTCOMES: &str = "DELETE FROM {prefix}outcomes WHERE operation_id IN ({list})";
-const DELETE_DEAD_LETTERS: &str = "DELETE FROM {prefix}dead_letters WHERE operation_id IN ({list})";
+    "SELECT operation_id, COUNT(*) FROM {prefix}operation_journal WHERE operation_id IN ({ids}) GROUP BY operation_id";
+const DELETE_INPUTS: &str = "DELETE FROM {prefix}operation_inputs WHERE operation_id IN ({ids})";
+const DELETE_JOURNAL: &str = "DELETE FROM {prefix}operation_journal WHERE operation_id IN ({ids})";
+const DELETE_OUTCOMES: &str = "DELETE FROM {prefix}outcomes WHERE operation_id IN ({ids})";
+const DELETE_DEAD_LETTERS: &str = "DELETE FROM {prefix}dead_letters WHERE operation_id IN ({ids})";
 
 /// What to purge, and what the audit says about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,11 +117,12 @@ impl<DB: OutcomeEngine> Operations<DB> {
         let mut transaction = self.pool.begin_with(DB::BEGIN_WRITE).await.map_err(SqlError::from)?;
         let on = &mut *transaction;
         let head = audit::lock_head::<DB>(on, &self.dialect).await?;
-        let due = candidates::due::<DB>(on, &self.dialect, target, cutoff, after, BATCH_OPERATIONS).await?;
+        let page = Page { target, cutoff, after, limit: BATCH_OPERATIONS };
+        let (due, locked) = candidates::due_locked::<DB>(on, &self.dialect, page).await?;
         let Some(last) = due.last().map(|last| last.operation_id.clone()) else {
             return Ok(Batch { last: None, rows: 0, operations: 0 });
         };
-        let removable = self.lock_and_leave_out_held(on, due).await?;
+        let removable = self.lock_and_leave_out_held(on, due, locked).await?;
         if removable.is_empty() {
             return Ok(Batch { last: Some(last), rows: 0, operations: 0 });
         }
@@ -147,15 +141,21 @@ impl<DB: OutcomeEngine> Operations<DB> {
         Ok(Batch { last: Some(last), rows, operations: removed.len() as u64 })
     }
 
-    /// Locks the operations, then reads their holds: one that was placed while this waited for the lock is seen.
+    /// Locks the operations, where they are not yet, then reads their holds: one that was placed while this waited for
+    /// a lock is seen.
     async fn lock_and_leave_out_held(
         &self,
         on: &mut DB::Connection,
         due: Vec<Candidate>,
+        locked: bool,
     ) -> Result<Vec<Candidate>, SqlError> {
-        let ids: Vec<_> = due.iter().map(|found| Value::Text(&found.operation_id)).collect();
-        DB::rows(on, &self.dialect.statement_for_many(LOCK_OPERATIONS, "?", ids.len()), &ids).await?;
-        let rows = DB::rows(on, &self.dialect.statement_for_many(HELD, "?", ids.len()), &ids).await?;
+        if !locked {
+            let ids = self.dialect.ids(due.iter().map(|found| &*found.operation_id).collect());
+            DB::rows(on, &self.dialect.statement_for(row::LOCK_MANY, &ids), &ids.values()).await?;
+        }
+        let (Some(first), Some(last)) = (due.first(), due.last()) else { return Ok(due) };
+        let ends = [Value::Text(&first.operation_id), Value::Text(&last.operation_id)];
+        let rows = DB::rows(on, &self.dialect.statement(HELD), &ends).await?;
         let held: BTreeSet<String> =
             rows.iter().filter_map(|row| DB::text(row, 0).transpose()).collect::<Result<_, _>>()?;
         Ok(due.into_iter().filter(|found| !held.contains(&found.operation_id)).collect())
@@ -168,19 +168,30 @@ impl<DB: OutcomeEngine> Operations<DB> {
         target: Target,
         removable: Vec<Candidate>,
     ) -> Result<Vec<(Candidate, i64)>, SqlError> {
-        let (count, delete) = match target {
-            Target::Input => (COUNT_INPUTS, DELETE_INPUTS),
-            Target::Journal => (COUNT_JOURNAL, DELETE_JOURNAL),
-            Target::Outcome => (COUNT_OUTCOMES, DELETE_OUTCOMES),
-            Target::DeadLetter => (COUNT_DEAD_LETTERS, DELETE_DEAD_LETTERS),
+        let delete = match target {
+            Target::Input => DELETE_INPUTS,
+            Target::Journal => DELETE_JOURNAL,
+            Target::Outcome => DELETE_OUTCOMES,
+            Target::DeadLetter => DELETE_DEAD_LETTERS,
         };
-        let ids: Vec<_> = removable.iter().map(|found| Value::Text(&found.operation_id)).collect();
+        let ids = self.dialect.ids(removable.iter().map(|found| &*found.operation_id).collect());
         let mut counts = BTreeMap::new();
-        for row in DB::rows(on, &self.dialect.statement_for_many(count, "?", ids.len()), &ids).await? {
-            counts.insert(DB::text(&row, 0)?.unwrap_or_default(), DB::integer(&row, 1)?.unwrap_or_default());
+        if target == Target::Journal {
+            for row in DB::rows(on, &self.dialect.statement_for(COUNT_JOURNAL, &ids), &ids.values()).await? {
+                counts.insert(DB::text(&row, 0)?.unwrap_or_default(), DB::integer(&row, 1)?.unwrap_or_default());
+            }
         }
-        DB::execute(on, &self.dialect.statement_for_many(delete, "?", ids.len()), &ids).await?;
-        let counted = |found: Candidate| counts.get(&found.operation_id).map(|rows| (found.clone(), *rows));
+        let deleted = DB::execute(on, &self.dialect.statement_for(delete, &ids), &ids.values()).await?;
+        drop(ids);
+        if target != Target::Journal && deleted != removable.len() as u64 {
+            // Each had its one row when it was chosen. Somebody else has deleted some since, so the audit would lie;
+            // the next purge no longer chooses them.
+            return Err(sqlx::Error::RowNotFound.into());
+        }
+        let counted = |found: Candidate| match target {
+            Target::Journal => counts.get(&found.operation_id).map(|rows| (found.clone(), *rows)),
+            _ => Some((found, 1)),
+        };
         Ok(removable.into_iter().filter_map(counted).collect())
     }
 }

@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use crate::outcome::lifecycle::OperationState;
 
 /// The `paths` and `components` of the status resource, mounted below `base` (such as `/api`, or nothing).
+///
+/// `#/components/responses/OperationAccepted` is there for the application's own routes that accept operations: the
+/// answer of [`acceptance_response`](super::acceptance_response).
 #[must_use]
 pub fn openapi_document(base: &str) -> Value {
     let path = format!("{}/operations/{{id}}", base.trim_end_matches('/'));
@@ -45,21 +48,40 @@ pub fn openapi_document(base: &str) -> Value {
                 "500": error("Something failed", "internal_error")
             }
         } } },
-        "components": { "schemas": { "OperationStatus": { "oneOf": OperationState::ALL.map(state_schema) } } }
+        "components": {
+            "schemas": {
+                "OperationStatus": { "oneOf": OperationState::ALL.map(state_schema) },
+                "OperationAccepted": object(&json!({
+                    "operationId": { "type": "string", "pattern": "^[0-9a-f]{32}$" },
+                    "acceptedAt": { "type": "string", "format": "date-time" }
+                }))
+            },
+            "responses": { "OperationAccepted": {
+                "description": "The operation was accepted; ask at `Location` how it stands",
+                "headers": {
+                    "Cache-Control": { "schema": { "const": "private, no-store" } },
+                    "Location": { "schema": { "type": "string", "format": "uri-reference" } },
+                    "Retry-After": { "schema": { "type": "integer", "minimum": 1, "maximum": 60 } }
+                },
+                "content": { "application/json": { "schema": { "$ref": "#/components/schemas/OperationAccepted" } } }
+            } }
+        }
     })
 }
 
-/// Adds the status resource's paths and components to an application's own document. What stands there already is
-/// left as it is.
+/// Adds the status resource's path and components to an application's own document. What stands there already, an
+/// operation of a path or a named component, is left as it is.
 pub fn merge_openapi(document: &mut Value, base: &str) {
-    merge(document, openapi_document(base));
+    // `paths`, a path, its method; `components`, their kind, a name.
+    merge(document, openapi_document(base), 3);
 }
 
-fn merge(into: &mut Value, from: Value) {
+/// Adds what is not there, down to so many levels.
+fn merge(into: &mut Value, from: Value, levels: u8) {
     match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
+        (Value::Object(into), Value::Object(from)) if levels > 0 => {
             for (key, value) in from {
-                merge(into.entry(key).or_insert(Value::Null), value);
+                merge(into.entry(key).or_insert(Value::Null), value, levels - 1);
             }
         }
         (into @ Value::Null, from) => *into = from,
@@ -92,7 +114,7 @@ fn state_schema(state: OperationState) -> Value {
         "operationType": { "type": "string" },
         "state": { "const": state.as_str() }
     });
-    merge(&mut all, members);
+    merge(&mut all, members, 1);
     object(&all)
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use actix_web::{HttpRequest, HttpResponse, Scope, web};
+use actix_web::http::Method;
+use actix_web::http::header::{ALLOW, CACHE_CONTROL};
+use actix_web::{HttpRequest, HttpResponse, Scope, guard, web};
 
 use super::answer::{Answer, Found, answer};
 use super::preference;
@@ -11,9 +13,8 @@ use crate::outcome::authorise::{Caller, Decision, QueryPurpose};
 use crate::outcome::lifecycle::OperationState;
 use crate::outcome::operations::now_micros;
 use crate::outcome::query::{Detail, QueryError};
-use crate::outcome::store::row::{self, Mode, OperationRow};
+use crate::outcome::store::row::{Mode, OperationRow};
 use crate::outcome::{OperationId, OutcomeEngine, OutcomeQuery};
-use crate::sql::SqlError;
 
 /// How often a held answer looks whether something has changed.
 const HELD_LOOK: Duration = Duration::from_millis(250);
@@ -53,14 +54,20 @@ impl<DB: OutcomeEngine> StatusResource<DB> {
         Self { query, identify: Arc::new(identify) }
     }
 
-    /// The scope to mount: `App::new().service(resource.scope())` answers `GET /operations/{id}`.
+    /// The scope to mount: `App::new().service(resource.scope())` answers `GET /operations/{id}`. Whatever else is
+    /// asked for below `/operations` is a malformed id; another method is a 405.
     pub fn scope(&self) -> Scope {
         let resource = self.clone();
-        let get = move |request: HttpRequest, id: web::Path<String>| {
+        let get = move |request: HttpRequest| {
             let resource = resource.clone();
-            async move { resource.respond(&request, &id).await }
+            async move {
+                let id = request.match_info().get("id").unwrap_or_default().to_owned();
+                resource.respond(&request, &id).await
+            }
         };
-        web::scope("/operations").route("/{id}", web::get().to(get))
+        let read = || web::route().guard(guard::Any(guard::Get()).or(guard::Head()));
+        let operation = web::resource("/{id}").route(read().to(get.clone())).default_service(web::to(not_allowed));
+        web::scope("/operations").service(operation).default_service(web::to(get))
     }
 
     async fn respond(&self, request: &HttpRequest, id: &str) -> HttpResponse {
@@ -84,7 +91,7 @@ impl<DB: OutcomeEngine> StatusResource<DB> {
         let deadline = Instant::now() + hold;
         let found = self.find(id, caller).await?;
         let Found::Standing(first) = &found else { return Ok(found) };
-        if first.standing.state.is_terminal() {
+        if first.standing.state.is_terminal() || hold.is_zero() {
             return Ok(found);
         }
         loop {
@@ -93,7 +100,7 @@ impl<DB: OutcomeEngine> StatusResource<DB> {
                 return self.find(id, caller).await;
             }
             actix_rt::time::sleep(left.min(HELD_LOOK)).await;
-            let now = self.read(first.operation_id, caller).await?;
+            let now = self.query.read_subject(first.operation_id, caller).await?;
             let unchanged = |now: &OperationRow| now.standing == first.standing && now.attempt == first.attempt;
             if !now.as_ref().is_some_and(unchanged) {
                 return self.find(id, caller).await;
@@ -102,9 +109,10 @@ impl<DB: OutcomeEngine> StatusResource<DB> {
     }
 
     async fn find(&self, id: &str, caller: &Caller) -> Result<Found, QueryError> {
-        // A malformed id takes the steps of an unknown one.
-        let id = id.parse().unwrap_or_else(|_| OperationId::from_u128(0));
-        let operation = self.read(id, caller).await?;
+        // A malformed id takes the steps of an unknown one, whatever stands under the id that is looked for instead.
+        let parsed = id.parse().ok();
+        let id = parsed.unwrap_or_else(|| OperationId::from_u128(0));
+        let operation = self.query.read_subject(id, caller).await?.filter(|_| parsed.is_some());
         let decision = self.query.decide(id, operation.as_ref(), caller, QueryPurpose::ReadStatus).await?;
         let Some(operation) = operation else { return Ok(Found::Unavailable) };
         if decision == Decision::Deny || operation.mode != Mode::Deferred {
@@ -113,24 +121,36 @@ impl<DB: OutcomeEngine> StatusResource<DB> {
         if operation.standing.state != OperationState::Completed {
             return Ok(Found::Standing(operation));
         }
-        let mut connection = self.query.operations().readers.acquire().await.map_err(SqlError::from)?;
-        Ok(match self.query.read_detail(&mut connection, &operation).await? {
+        Ok(match self.query.read_detail(&operation).await? {
             Detail::Kept(record) => Found::Completed(operation, record),
             Detail::Purged => Found::Expired,
         })
     }
+}
 
-    async fn read(&self, id: OperationId, caller: &Caller) -> Result<Option<OperationRow>, SqlError> {
-        let operations = self.query.operations();
-        let mut connection = operations.readers.acquire().await?;
-        let scope = row::Scope::Tenant(caller.tenant.as_deref());
-        row::find::<DB>(&mut connection, &operations.dialect, id, scope).await
-    }
+async fn not_allowed() -> HttpResponse {
+    let allowed = [Method::GET.as_str(), Method::HEAD.as_str()].join(", ");
+    HttpResponse::MethodNotAllowed()
+        .insert_header((ALLOW, allowed))
+        .insert_header((CACHE_CONTROL, "private, no-store"))
+        .finish()
 }
 
 /// The cause goes to the log and a metric, never into the body.
 fn failed(error: &QueryError) -> Found {
     metrics::counter!("perilune_operation_status_failures_total").increment(1);
-    tracing::error!(error = %error, "operation.status_failed");
+    tracing::error!(error = %causes(error), "operation.status_failed");
     Found::Failed
+}
+
+/// An error and what caused it, each in its own words, which hold no payload.
+fn causes(error: &QueryError) -> String {
+    let mut text = error.to_string();
+    let mut next = std::error::Error::source(error);
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
 }

@@ -15,6 +15,8 @@ const SELECT_OUTCOME: &str = "SELECT o.state, x.outcome_type, x.schema_version, 
      (SELECT COUNT(*) FROM {prefix}retention_audit a WHERE a.operation_id = o.operation_id AND a.target = 'outcome') \
      FROM {prefix}operations o LEFT JOIN {prefix}outcomes x ON x.operation_id = o.operation_id WHERE o.operation_id = ?";
 
+const SELECT_INPUT: &str = "SELECT schema_version, payload FROM {prefix}operation_inputs WHERE operation_id = ?";
+
 /// A blob with its clear columns.
 pub(in crate::outcome) struct BlobRow<'a> {
     pub(in crate::outcome) operation_id: OperationId,
@@ -31,6 +33,26 @@ pub(in crate::outcome) async fn insert_input<DB: OutcomeEngine>(
     row: &BlobRow<'_>,
 ) -> Result<(), SqlError> {
     insert::<DB>(on, dialect, INSERT_INPUT, row).await
+}
+
+/// An operation's input as it is kept.
+pub(in crate::outcome) struct KeptInput {
+    pub(in crate::outcome) schema_version: u32,
+    pub(in crate::outcome) blob: ProtectedBlob,
+}
+
+pub(in crate::outcome) async fn read_input<DB: OutcomeEngine>(
+    on: &mut DB::Connection,
+    dialect: &Dialect,
+    id: OperationId,
+) -> Result<Option<KeptInput>, SqlError> {
+    let id = id.to_string();
+    let rows = DB::rows(on, &dialect.statement(SELECT_INPUT), &[Value::Text(&id)]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    Ok(Some(KeptInput {
+        schema_version: DB::integer(row, 0)?.and_then(|version| version.try_into().ok()).unwrap_or_default(),
+        blob: ProtectedBlob::from_stored(DB::bytes(row, 1)?.unwrap_or_default()),
+    }))
 }
 
 pub(in crate::outcome) async fn insert_dead_letter<DB: OutcomeEngine>(

@@ -64,6 +64,9 @@ const BY_ID: &str = select_operation!("WHERE operation_id = ?");
 const BY_ID_LOCKED: &str = select_operation!("WHERE operation_id = ? {lock}");
 const BY_ID_AND_TENANT: &str = select_operation!("WHERE operation_id = ? AND tenant = ?");
 const BY_ID_WITHOUT_TENANT: &str = select_operation!("WHERE operation_id = ? AND tenant IS NULL");
+/// Locks many in the order of their ids, so that two who do so never wait for each other.
+pub(in crate::outcome) const LOCK_MANY: &str =
+    "SELECT operation_id FROM {prefix}operations WHERE operation_id IN ({ids}) ORDER BY operation_id {lock}";
 const INSERT: &str = "{insert} {prefix}operations (operation_id, operation_type, tenant, actor, mode, state, task_version, \
      attempt, review_required, retry_at, rejection_category, rejection_code, accepted_at, updated_at, completed_at) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) {unless_present}";

@@ -89,7 +89,7 @@ impl Receiver {
 }
 
 /// A relay that loses no time.
-fn quick() -> RelayOptions {
+pub(crate) fn quick() -> RelayOptions {
     let ms = Duration::from_millis;
     RelayOptions::default()
         .poll_every(ms(10))
@@ -117,7 +117,7 @@ async fn write<DB: TestEngine>(site: &Site<DB>, messages: impl IntoIterator<Item
 }
 
 /// Waits until the outbox holds that many rows.
-async fn until_rows<DB: TestEngine>(site: &Site<DB>, rows: i64) {
+pub(crate) async fn until_rows<DB: TestEngine>(site: &Site<DB>, rows: i64) {
     for _ in 0..3_000 {
         if site.number("SELECT COUNT(*) FROM {p}outbox").await == rows {
             return;

@@ -5,14 +5,12 @@ use perilune::outcome::lifecycle::OperationState;
 use perilune::outcome::{AppliedEvent, EphemeralOutcome, OperationId, Origin, OutcomeEngine, OutcomeStoreError};
 use perilune_proto::Status;
 
-use super::{CloseAccount, GenerateReport, apply, event, json, operation_id, operations, with_error};
+use super::{CloseAccount, GenerateReport, apply, event, json, operation_id, operations};
 use crate::engines::{Site, TestEngine, on_every_engine};
 
 on_every_engine! {
-    each_status_gives_its_public_state,
     a_late_or_repeated_event_changes_nothing,
     nothing_applies_after_the_end,
-    only_a_success_writes_an_outcome,
     an_event_of_an_unregistered_type_writes_nothing,
     a_result_of_another_type_leaves_nothing_behind,
     an_operation_keeps_its_type,
@@ -20,27 +18,6 @@ on_every_engine! {
     an_accepted_operation_is_dispatched_with_its_transaction,
     inline_and_ephemeral_operations_keep_no_outcome,
     a_text_that_does_not_fit_is_refused,
-}
-
-async fn each_status_gives_its_public_state<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
-    let operations = operations(&site).await;
-    let expected = [
-        (Status::Accepted, OperationState::Accepted),
-        (Status::Started, OperationState::Running),
-        (Status::NeedsReview, OperationState::Running),
-        (Status::RetryScheduled, OperationState::RetryScheduled),
-        (Status::Succeeded, OperationState::Completed),
-        (Status::Rejected, OperationState::Rejected),
-        (Status::Failed, OperationState::Failed),
-        (Status::DeadLettered, OperationState::DeadLettered),
-    ];
-    for (n, (status, state)) in (1..).zip(expected) {
-        let applied = apply(&site, &operations, &event(n, 1, status)).await.expect("applied");
-        assert_eq!(applied, AppliedEvent::Changed(state), "{status}");
-    }
-    assert_eq!(site.number("SELECT COUNT(*) FROM {p}operations").await, 8);
-    assert_eq!(site.number("SELECT COUNT(*) FROM {p}operation_journal").await, 8);
-    site.close().await;
 }
 
 async fn a_late_or_repeated_event_changes_nothing<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
@@ -65,30 +42,6 @@ async fn nothing_applies_after_the_end<DB: TestEngine + OutcomeEngine>(site: Sit
     }
     assert_eq!(site.number("SELECT COUNT(*) FROM {p}outcomes").await, 1);
     assert_eq!(site.number("SELECT MAX(task_version) FROM {p}operations").await, 2);
-    site.close().await;
-}
-
-async fn only_a_success_writes_an_outcome<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
-    let operations = operations(&site).await;
-    for (n, status) in (1..).zip(Status::ALL) {
-        let event = with_error(event(n, 1, status), "validation/too_large");
-        apply(&site, &operations, &event).await.expect("applied");
-        let outcomes = i64::from(status == Status::Succeeded);
-        let id = operation_id(n);
-        let count = |table: &str| format!("SELECT COUNT(*) FROM {{p}}{table} WHERE operation_id = '{id}'");
-        assert_eq!(site.number(&count("outcomes")).await, outcomes, "{status}");
-        let dead_letters = i64::from(status == Status::DeadLettered);
-        assert_eq!(site.number(&count("dead_letters")).await, dead_letters, "{status}");
-    }
-    let rejected =
-        "SELECT COUNT(*) FROM {p}operations WHERE rejection_category = 'validation' AND rejection_code = 'too_large'";
-    assert_eq!(site.number(rejected).await, 1);
-    // An empty outcome is kept like any other, also where the platform reported no result.
-    let mut empty = event(20, 1, Status::Succeeded);
-    empty.snapshot.operation = "CloseAccount".parse().expect("a name");
-    empty.snapshot.result = json("null");
-    apply(&site, &operations, &empty).await.expect("applied");
-    assert_eq!(site.number("SELECT COUNT(*) FROM {p}outcomes WHERE outcome_type = 'Empty'").await, 1);
     site.close().await;
 }
 

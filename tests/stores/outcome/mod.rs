@@ -1,4 +1,4 @@
-//! Operations and outcomes: one function per row of outcome.md, on every engine.
+//! Operations and outcomes, on every engine: each row of outcome.md in [`rows`], one function per guarantee elsewhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,17 +12,26 @@ use perilune_proto::scalar::{EventId, TaskVersion};
 use perilune_proto::{RawJson, ResultEvent, Status, TaskError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 
 use crate::engines::{Site, TestEngine};
 use crate::events;
 
+mod audit;
+mod damage;
+mod dispatch;
+mod document;
 mod lifecycle;
+mod log;
 mod orders;
+mod plaintext;
 mod query;
 mod races;
 mod retention;
+mod rows;
 mod status;
 mod store;
+mod waiting;
 
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -127,22 +136,35 @@ pub(crate) async fn apply<DB: TestEngine + OutcomeEngine>(
 #[derive(Clone)]
 pub(crate) struct Counting {
     pub(crate) decision: Option<Decision>,
-    pub(crate) asked: Arc<AtomicUsize>,
+    asked: Arc<AtomicUsize>,
+    changed: Arc<Notify>,
 }
 
 impl Counting {
     pub(crate) fn new(decision: Option<Decision>) -> Self {
-        Self { decision, asked: Arc::default() }
+        Self { decision, asked: Arc::default(), changed: Arc::default() }
     }
 
     pub(crate) fn count(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
+    }
+
+    /// Waits until it was asked that often.
+    pub(crate) async fn until(&self, count: usize) {
+        loop {
+            let changed = self.changed.notified();
+            if self.count() >= count {
+                return;
+            }
+            changed.await;
+        }
     }
 }
 
 impl Authoriser for Counting {
     fn decide<'a>(&'a self, _subject: Subject<'a>) -> Deciding<'a> {
         self.asked.fetch_add(1, Ordering::SeqCst);
+        self.changed.notify_waiters();
         let decided = self.decision.ok_or_else(|| AuthoriserError("down".into()));
         Box::pin(std::future::ready(decided))
     }

@@ -3,7 +3,8 @@
 use perilune::outcome::{Decision, OutcomeEngine, OutcomeQuery};
 use perilune_proto::{ResultEvent, Status};
 
-use super::{Counting, apply, event, operation_id, operations};
+use super::status::{ask, resource};
+use super::{Counting, apply, event, json, operation_id, operations, with_error};
 use crate::engines::{Site, TestEngine, on_every_engine};
 
 on_every_engine! { the_same_events_in_any_order_end_the_same }
@@ -30,8 +31,13 @@ fn life(draw: &mut Draw, n: u128) -> Vec<ResultEvent> {
     const ENDS: [Status; 4] = [Status::Succeeded, Status::Rejected, Status::Failed, Status::DeadLettered];
     let length = 1 + draw.below(6);
     let mut events: Vec<_> = (1..).take(length).map(|version| event(n, version, PENDING[draw.below(4)])).collect();
+    for event in events.iter_mut().filter(|event| event.snapshot.status == Status::RetryScheduled) {
+        let second = draw.below(60);
+        event.snapshot.result = json(&format!(r#"{{"retryAt":"2026-08-01T10:00:{second:02}Z"}}"#));
+    }
     if draw.below(3) > 0 {
-        events.push(event(n, u64::try_from(length).expect("short") + 1, ENDS[draw.below(4)]));
+        let end = event(n, u64::try_from(length).expect("short") + 1, ENDS[draw.below(4)]);
+        events.push(with_error(end, ["validation/too_large", "too_late", "a person's words"][draw.below(3)]));
     }
     events
 }
@@ -40,11 +46,12 @@ async fn the_same_events_in_any_order_end_the_same<DB: TestEngine + OutcomeEngin
     let operations = operations(&site).await;
     let lives: u128 = if DB::VARIABLE.is_none() { 60 } else { 25 };
     let mut draw = Draw(0x5eed);
+    let resource = resource(&operations, &Counting::new(Some(Decision::Allow)));
     for n in 0..lives {
         let in_order = life(&mut draw, n * 2 + 1);
         // The same life of a second operation, shuffled, with repetitions.
         let mut shuffled: Vec<_> = in_order.clone();
-        shuffled.extend((0..draw.below(4)).map(|_| in_order[0].clone()).collect::<Vec<_>>());
+        shuffled.extend((0..draw.below(4)).map(|_| in_order[draw.below(in_order.len())].clone()).collect::<Vec<_>>());
         for event in &mut shuffled {
             event.snapshot.task_id = operation_id(n * 2 + 2).task_id();
         }
@@ -66,6 +73,15 @@ async fn the_same_events_in_any_order_end_the_same<DB: TestEngine + OutcomeEngin
         if !ended {
             assert_eq!(site.number(&same("attempt")).await, 1, "attempt of life {n}: {shuffled:?}");
         }
+        let shown = |n| {
+            let (id, resource) = (operation_id(n).to_string(), &resource);
+            async move {
+                let answer = ask(resource, &id, &[]).await;
+                assert_eq!(answer.status, 200, "{}", answer.body);
+                answer.body.replace(&id, "ID")
+            }
+        };
+        assert_eq!(shown(n * 2 + 1).await, shown(n * 2 + 2).await, "what is shown of life {n}: {shuffled:?}");
         let query = OutcomeQuery::new(&operations).with_authoriser(Counting::new(Some(Decision::Allow)));
         for id in [operation_id(n * 2 + 1), operation_id(n * 2 + 2)] {
             query.find(id, &super::caller(None)).await.expect("no contradiction");

@@ -15,17 +15,28 @@ on_every_engine! {
     two_events_of_a_new_operation_at_once_make_one,
     a_rotation_and_a_read_at_once_agree,
     a_hold_or_a_purge_that_is_given_up_leaves_no_transaction_behind,
+    a_rotation_and_a_purge_at_once_leave_nothing_half_done,
+    two_saves_at_once_keep_one_outcome,
 }
 
 const ROUNDS: u128 = 40;
+
+/// Lets one side of a race begin later than the other, by another little in each round.
+async fn later_by<T>(steps: u128, side: impl Future<Output = T>) -> T {
+    for _ in 0..steps {
+        tokio::task::yield_now().await;
+    }
+    side.await
+}
 
 async fn a_confirmed_hold_wins_over_a_purge_at_the_same_time<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
     let operations = operations(&site).await;
     for n in 1..=ROUNDS {
         apply(&site, &operations, &event(n, 1, Status::Succeeded)).await.expect("applied");
         let (policy, order, hold) = (policy(), order(), hold(n));
-        let (purged, held) =
-            tokio::join!(operations.purge(&policy, &order), operations.place_hold(&TenantScope::Every, &hold));
+        let purge = later_by(n % 5 * 40, operations.purge(&policy, &order));
+        let place = later_by(n % 7 * 40, operations.place_hold(&TenantScope::Every, &hold));
+        let (purged, held) = tokio::join!(purge, place);
         let purged = purged.expect("purged");
         let hold_id = held.expect("placed");
         // Whoever was first: what stands now stays as long as the hold does.
@@ -65,7 +76,8 @@ async fn a_purge_and_a_late_event_at_once_bring_nothing_back<DB: TestEngine + Ou
         apply(&site, &operations, &event(n, 1, Status::Succeeded)).await.expect("applied");
         let (policy, order) = (policy(), order());
         let late = event(n, 2, Status::Succeeded);
-        let (purged, applied) = tokio::join!(operations.purge(&policy, &order), apply(&site, &operations, &late));
+        let purge = later_by(n % 5 * 40, operations.purge(&policy, &order));
+        let (purged, applied) = tokio::join!(purge, later_by(n % 7 * 40, apply(&site, &operations, &late)));
         assert_eq!(purged.expect("purged").outcomes_deleted, 1);
         applied.expect("applied");
         assert_eq!(site.number("SELECT COUNT(*) FROM {p}outcomes").await, 0);
@@ -140,4 +152,48 @@ async fn give_up(polls: u128, future: impl Future) {
         }
         tokio::task::yield_now().await;
     }
+}
+
+async fn a_rotation_and_a_purge_at_once_leave_nothing_half_done<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    use perilune::outcome::protect::KeyRing;
+
+    let old = operations(&site).await;
+    let both = super::operations_with(&site, KeyRing::new(super::key(2)).with_retired(super::key(1))).await;
+    for round in 0..ROUNDS / 4 {
+        for m in 1..=10 {
+            apply(&site, &old, &event(round * 10 + m, 1, Status::Succeeded)).await.expect("applied");
+        }
+        let (policy, order) = (policy(), order());
+        let purge = later_by(round % 5 * 40, both.purge(&policy, &order));
+        let (purged, rotated) = tokio::join!(purge, later_by(round % 3 * 40, both.rotate_keys(3)));
+        assert_eq!(purged.expect("purged").outcomes_deleted, 10);
+        assert_eq!(rotated.expect("rotated").unreadable, 0);
+        assert_eq!(site.number("SELECT COUNT(*) FROM {p}outcomes").await, 0);
+    }
+    site.close().await;
+}
+
+async fn two_saves_at_once_keep_one_outcome<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    for n in 1..=ROUNDS / 2 {
+        apply(&site, &operations, &event(n, 1, Status::Succeeded)).await.expect("applied");
+        site.run("DELETE FROM {p}outcomes").await;
+        let save = |pages| {
+            let (site, operations) = (&site, &operations);
+            async move {
+                let mut transaction = site.pool.begin_with(DB::BEGIN_WRITE).await.expect("begun");
+                let outcome = super::ReportGenerated { pages };
+                let saved = operations.save_outcome(&mut transaction, operation_id(n), &outcome).await;
+                match saved {
+                    Ok(()) => transaction.commit().await.expect("committed"),
+                    Err(_) => transaction.rollback().await.expect("rolled back"),
+                }
+                saved
+            }
+        };
+        let (first, second) = tokio::join!(save(1), save(2));
+        assert!(first.is_ok() != second.is_ok(), "{first:?} {second:?}");
+        assert_eq!(site.number("SELECT COUNT(*) FROM {p}outcomes").await, 1);
+    }
+    site.close().await;
 }

@@ -1,26 +1,27 @@
 //! What is kept, under which key, and every error of reading it back.
 
-use perilune::outcome::protect::{KeyRing, ProtectError};
+use perilune::outcome::protect::{Key, KeyId, KeyProvider, KeyRing, ProtectError};
 use perilune::outcome::{
-    Decision, FindOutcome, KeyRotation, OutcomeEngine, OutcomeQuery, OutcomeRecord, OutcomeStoreError, QueryError,
+    Decision, EmptyOutcome, EphemeralOutcome, FindOutcome, KeyRotation, Operations, Origin, Outcome, OutcomeEngine,
+    OutcomeQuery, OutcomeRecord, OutcomeStoreError, QueryError,
 };
-use perilune::outcome::{EmptyOutcome, Outcome};
 use perilune_proto::Status;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Counting, ReportGenerated, apply, caller, event, event_of, key, operation_id, operations, operations_with,
+    CloseAccount, Counting, GenerateReport, ReportGenerated, apply, caller, event, key, operation_id, operations,
+    operations_with,
 };
 use crate::engines::{Site, TestEngine, on_every_engine};
 
 on_every_engine! {
     an_outcome_comes_back_as_its_type,
     each_wrong_type_has_an_error_of_its_own,
-    a_blob_in_another_row_or_altered_does_not_open,
-    a_lost_key_is_an_error_and_the_blob_can_still_be_purged,
+    the_first_outcome_wins,
+    only_a_completed_operation_takes_an_outcome_and_only_one_of_its_type,
+    keys_that_fail_write_nothing,
     keys_rotate_while_outcomes_are_read,
-    nothing_on_disk_shows_the_payload,
 }
 
 async fn found<DB: TestEngine + OutcomeEngine>(query: &OutcomeQuery<DB>, n: u128) -> Result<OutcomeRecord, QueryError> {
@@ -30,7 +31,7 @@ async fn found<DB: TestEngine + OutcomeEngine>(query: &OutcomeQuery<DB>, n: u128
     }
 }
 
-fn allowing<DB: OutcomeEngine>(operations: &perilune::outcome::Operations<DB>) -> OutcomeQuery<DB> {
+fn allowing<DB: OutcomeEngine>(operations: &Operations<DB>) -> OutcomeQuery<DB> {
     OutcomeQuery::new(operations).with_authoriser(Counting::new(Some(Decision::Allow)))
 }
 
@@ -75,52 +76,6 @@ async fn each_wrong_type_has_an_error_of_its_own<DB: TestEngine + OutcomeEngine>
     site.close().await;
 }
 
-fn protection(error: &QueryError) -> &ProtectError {
-    match error {
-        QueryError::Store(OutcomeStoreError::Protection(error)) => error,
-        other => panic!("another error: {other}"),
-    }
-}
-
-async fn a_blob_in_another_row_or_altered_does_not_open<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
-    let operations = operations(&site).await;
-    for n in 1..=4 {
-        apply(&site, &operations, &event(n, 1, Status::Succeeded)).await.expect("applied");
-    }
-    let other_tenant = event_of("acme", 5, 1, Status::Succeeded);
-    apply(&site, &operations, &other_tenant).await.expect("applied");
-    let id = operation_id;
-    let moved = |from, to| {
-        format!(
-            "UPDATE {{p}}outcomes SET payload = (SELECT x.payload FROM (SELECT payload FROM {{p}}outcomes WHERE operation_id = '{from}') x) WHERE operation_id = '{to}'"
-        )
-    };
-    site.run(&moved(id(1), id(2))).await;
-    site.run(&moved(id(5), id(3))).await;
-    site.run(&format!("UPDATE {{p}}outcomes SET schema_version = 1 WHERE operation_id = '{}'", id(4))).await;
-    let query = allowing(&operations);
-    for n in [2, 3, 4] {
-        let error = found(&query, n).await.expect_err("moved");
-        assert_eq!(*protection(&error), ProtectError::NotAuthentic, "{n}");
-    }
-    found(&query, 1).await.expect("the original opens");
-    site.run(&format!("UPDATE {{p}}operations SET tenant = 'acme' WHERE operation_id = '{}'", id(1))).await;
-    let error = query.find(id(1), &caller(Some("acme"))).await.expect_err("another tenant's blob");
-    assert_eq!(*protection(&error), ProtectError::NotAuthentic);
-    site.close().await;
-}
-
-async fn a_lost_key_is_an_error_and_the_blob_can_still_be_purged<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
-    let first = operations(&site).await;
-    apply(&site, &first, &event(1, 1, Status::Succeeded)).await.expect("applied");
-    let rotated = operations_with(&site, KeyRing::new(key(2))).await;
-    let error = found(&allowing(&rotated), 1).await.expect_err("the key is lost");
-    assert!(matches!(protection(&error), ProtectError::UnknownKey(_)));
-    let purged = super::retention::purge_all(&rotated).await;
-    assert_eq!(purged.outcomes_deleted, 1);
-    site.close().await;
-}
-
 async fn keys_rotate_while_outcomes_are_read<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
     let first = operations(&site).await;
     for n in 1..=7 {
@@ -150,13 +105,121 @@ async fn keys_rotate_while_outcomes_are_read<DB: TestEngine + OutcomeEngine>(sit
     site.close().await;
 }
 
-async fn nothing_on_disk_shows_the_payload<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+/// Saves an outcome in a transaction of its own.
+async fn save<DB: TestEngine + OutcomeEngine, O: Outcome>(
+    site: &Site<DB>,
+    operations: &Operations<DB>,
+    n: u128,
+    outcome: &O,
+) -> Result<(), OutcomeStoreError> {
+    let mut transaction = site.pool.begin_with(DB::BEGIN_WRITE).await.expect("begun");
+    let saved = operations.save_outcome(&mut transaction, operation_id(n), outcome).await;
+    match saved {
+        Ok(()) => transaction.commit().await.expect("committed"),
+        Err(_) => transaction.rollback().await.expect("rolled back"),
+    }
+    saved
+}
+
+async fn the_first_outcome_wins<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
     let operations = operations(&site).await;
     apply(&site, &operations, &event(1, 1, Status::Succeeded)).await.expect("applied");
-    let mut on = site.pool.acquire().await.expect("a connection");
-    let length = DB::number(&mut on, &site.sql("SELECT LENGTH(payload) FROM {p}outcomes")).await.expect("read");
-    // Header, nonce, the 12 bytes of `{"pages": 3}`, tag.
-    assert_eq!(length, 5 + 24 + 12 + 16);
-    drop(on);
+    let pages = |pages| ReportGenerated { pages };
+    let second = save(&site, &operations, 1, &pages(4)).await;
+    assert!(matches!(second, Err(OutcomeStoreError::Duplicate(id)) if id == operation_id(1)), "{second:?}");
+    let query = allowing(&operations);
+    let kept = |record: OutcomeRecord| record.outcome::<ReportGenerated>().expect("typed");
+    assert_eq!(kept(found(&query, 1).await.expect("found")), pages(3));
+    // Where it was lost, it can be put back, once.
+    site.run("DELETE FROM {p}outcomes").await;
+    save(&site, &operations, 1, &pages(5)).await.expect("saved");
+    assert_eq!(kept(found(&query, 1).await.expect("found")), pages(5));
+    assert!(matches!(save(&site, &operations, 1, &pages(6)).await, Err(OutcomeStoreError::Duplicate(_))));
+    // Nothing that was purged comes back.
+    super::retention::purge_all(&operations).await;
+    assert!(matches!(save(&site, &operations, 1, &pages(7)).await, Err(OutcomeStoreError::Duplicate(_))));
+    assert_eq!(site.number("SELECT COUNT(*) FROM {p}outcomes").await, 0);
+    site.close().await;
+}
+
+async fn only_a_completed_operation_takes_an_outcome_and_only_one_of_its_type<DB>(site: Site<DB>)
+where
+    DB: TestEngine + OutcomeEngine,
+{
+    let operations = operations(&site).await;
+    for (n, status) in (1..).zip(Status::ALL) {
+        apply(&site, &operations, &event(n, 1, status)).await.expect("applied");
+        site.run("DELETE FROM {p}outcomes").await;
+        let saved = save(&site, &operations, n, &ReportGenerated { pages: 1 }).await;
+        let as_it_should = match status {
+            Status::Succeeded => saved.is_ok(),
+            Status::Rejected | Status::Failed | Status::DeadLettered => {
+                matches!(saved, Err(OutcomeStoreError::NotAnOutcome(_)))
+            }
+            _ => matches!(saved, Err(OutcomeStoreError::NotCompleted(_))),
+        };
+        assert!(as_it_should, "{status}: {saved:?}");
+    }
+    let unknown = save(&site, &operations, 90, &EmptyOutcome {}).await;
+    assert!(matches!(unknown, Err(OutcomeStoreError::NotCompleted(_))), "{unknown:?}");
+    let mut transaction = site.pool.begin_with(DB::BEGIN_WRITE).await.expect("begun");
+    let on = &mut *transaction;
+    operations.record_inline::<CloseAccount>(on, operation_id(91), Origin::default()).await.expect("recorded");
+    let shown = EphemeralOutcome::new(());
+    operations
+        .record_ephemeral(on, operation_id(92), "CloseAccount", Origin::default(), shown)
+        .await
+        .expect("recorded");
+    transaction.commit().await.expect("committed");
+    for n in [91, 92] {
+        let saved = save(&site, &operations, n, &EmptyOutcome {}).await;
+        assert!(matches!(saved, Err(OutcomeStoreError::NotAnOutcome(_))), "{saved:?}");
+    }
+    apply(&site, &operations, &event(93, 1, Status::Succeeded)).await.expect("applied");
+    let other = save(&site, &operations, 93, &EmptyOutcome {}).await;
+    assert!(matches!(&other, Err(OutcomeStoreError::TypeMismatch { found, asked })
+        if found == "ReportGenerated" && asked == "Empty"));
+    site.run("DROP TABLE {p}outcomes").await;
+    let failed = save(&site, &operations, 93, &ReportGenerated { pages: 1 }).await;
+    assert!(matches!(failed, Err(OutcomeStoreError::Storage(_))), "{failed:?}");
+    site.close().await;
+}
+
+/// A provider that can't be reached.
+struct NoKeys;
+
+impl KeyProvider for NoKeys {
+    fn active_key(&self) -> Result<Key, ProtectError> {
+        Err(ProtectError::KeyProvider)
+    }
+
+    fn key(&self, _: KeyId) -> Result<Option<Key>, ProtectError> {
+        Err(ProtectError::KeyProvider)
+    }
+}
+
+async fn keys_that_fail_write_nothing<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let with_keys = operations(&site).await;
+    apply(&site, &with_keys, &event(1, 1, Status::Succeeded)).await.expect("applied");
+    let operations = Operations::builder(site.pool.clone(), NoKeys)
+        .table_prefix(site.prefix.clone())
+        .operation::<GenerateReport>()
+        .build();
+    let protection =
+        |error: &OutcomeStoreError| matches!(error, OutcomeStoreError::Protection(ProtectError::KeyProvider));
+    for status in [Status::Succeeded, Status::DeadLettered] {
+        let event = super::with_error(event(2, 1, status), "x");
+        assert!(protection(&apply(&site, &operations, &event).await.expect_err("no key")), "{status}");
+    }
+    let mut transaction = site.pool.begin_with(DB::BEGIN_WRITE).await.expect("begun");
+    let refused = operations.accept::<GenerateReport>(&mut transaction, &String::new(), Origin::default()).await;
+    transaction.rollback().await.expect("rolled back");
+    assert!(protection(&refused.expect_err("no key")));
+    assert!(protection(&operations.rotate_keys(10).await.expect_err("no key")));
+    let error = found(&allowing(&operations), 1).await.expect_err("no key");
+    assert!(matches!(error, QueryError::Store(error) if protection(&error)));
+    for (table, rows) in [("operations", 1), ("operation_journal", 1), ("operation_inputs", 0), ("outcomes", 1)] {
+        assert_eq!(site.number(&format!("SELECT COUNT(*) FROM {{p}}{table}")).await, rows, "{table}");
+    }
     site.close().await;
 }

@@ -1,0 +1,139 @@
+//! Sending an accepted operation to the platform: the report is made when it is sent, from the protected input.
+//!
+//! Source: outcome.md sections 1 and 2.
+//!
+//! ```text
+//! heard of by an event ──▶ done: the platform has it, and another `accepted` would step a running task back
+//! accepted long ago ─────▶ ask the platform first: it keeps an idempotency key for 24 h
+//! else ──────────────────▶ open the input, report `accepted` under the operation's own key
+//! ```
+
+use awc::http::{StatusCode, header};
+use perilune_actors::client::Client;
+use zeroize::Zeroizing;
+
+use super::dispatch::{DISPATCH_TOPIC, Dispatch};
+use super::operations::now_micros;
+use super::protect::{self, BlobContext, ProtectError, Purpose};
+use super::store::blob;
+use super::store::row::{self, OperationRow, Scope};
+use super::{OperationId, Operations, OutcomeEngine};
+use crate::outbox::{Outgoing, SendFailure, Sender, judge_answer};
+use crate::sql::SqlError;
+
+/// Half of the 24 h for which the platform keeps an idempotency key, so that two clocks may differ. In microseconds.
+const KEY_SURELY_KEPT: i64 = 12 * 60 * 60 * 1_000_000;
+
+/// Sends dispatched operations to the platform. Give it to a [`Relay`](crate::outbox::Relay); messages of other topics go
+/// to the sender behind it.
+///
+/// It opens an operation's input when it sends it. An operation that events have told of already is not sent (again).
+#[derive(Debug)]
+pub struct PlatformSender<DB: OutcomeEngine, S> {
+    client: Client,
+    operations: Operations<DB>,
+    others: S,
+}
+
+impl<DB: OutcomeEngine, S: Sender> PlatformSender<DB, S> {
+    /// Reports `operations` to the platform with a client whose credential may `report`; hands every other topic to
+    /// `others`.
+    #[must_use]
+    pub fn new(client: Client, operations: &Operations<DB>, others: S) -> Self {
+        Self { client, operations: operations.clone(), others }
+    }
+}
+
+/// Refuses every message: for an outbox that holds dispatches alone.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoOtherTopics;
+
+impl Sender for NoOtherTopics {
+    async fn send(&self, _message: &Outgoing) -> Result<(), SendFailure> {
+        Err(SendFailure::refused("NO_ROUTE"))
+    }
+}
+
+/// What is to be done about a dispatched operation.
+enum Due {
+    /// The platform has it.
+    Nothing,
+    /// This report, which holds the input in clear.
+    Report { body: Zeroizing<String>, accepted_at: i64 },
+}
+
+impl<DB: OutcomeEngine, S: Sender> Sender for PlatformSender<DB, S> {
+    async fn send(&self, message: &Outgoing) -> Result<(), SendFailure> {
+        if message.topic.as_str() != DISPATCH_TOPIC {
+            return self.others.send(message).await;
+        }
+        let dispatch: Dispatch =
+            serde_json::from_slice(&message.body).map_err(|_| SendFailure::refused("MALFORMED_DISPATCH"))?;
+        let Due::Report { body, accepted_at } = self.due(dispatch.task_id.into()).await? else { return Ok(()) };
+        if now_micros().saturating_sub(accepted_at) > KEY_SURELY_KEPT && self.is_known(&dispatch).await? {
+            return Ok(());
+        }
+        let http = self.client.http().await.map_err(|_| SendFailure::retry("TLS"))?;
+        let credential = self.client.authorization().await.map_err(|_| SendFailure::retry("CREDENTIAL"))?;
+        let path = format!("/v1/queues/{}/tasks/{}/events", dispatch.queue, dispatch.task_id);
+        let request = http
+            .post(self.client.http_url(&path))
+            .insert_header((header::AUTHORIZATION, credential))
+            .insert_header((header::CONTENT_TYPE, "application/json"))
+            .insert_header(("Idempotency-Key", message.id.to_string()));
+        let answer = request.send_body((*body).clone()).await;
+        let answer = answer.map_err(|_| SendFailure::retry("UNREACHABLE"))?;
+        judge_answer(answer.status(), answer.headers())
+    }
+}
+
+impl<DB: OutcomeEngine, S: Sender> PlatformSender<DB, S> {
+    async fn due(&self, id: OperationId) -> Result<Due, SendFailure> {
+        let database = |_: SqlError| SendFailure::retry("DATABASE");
+        let mut connection =
+            self.operations.readers.acquire().await.map_err(|error| database(SqlError::from(error)))?;
+        // The input first: what is purged after it was read belongs to an operation that has ended.
+        let input = blob::read_input::<DB>(&mut connection, &self.operations.dialect, id).await.map_err(database)?;
+        let operation = row::find::<DB>(&mut connection, &self.operations.dialect, id, Scope::AnyTenant).await;
+        drop(connection);
+        let operation = operation.map_err(database)?.ok_or_else(|| SendFailure::refused("UNKNOWN_OPERATION"))?;
+        if operation.standing.task_version.0 > 0 {
+            return Ok(Due::Nothing);
+        }
+        let input = input.ok_or_else(|| SendFailure::refused("INPUT_MISSING"))?;
+        Ok(Due::Report { body: self.report(&operation, &input)?, accepted_at: operation.accepted_at })
+    }
+
+    /// The same bytes at each attempt, as an idempotency key asks.
+    fn report(&self, operation: &OperationRow, input: &blob::KeptInput) -> Result<Zeroizing<String>, SendFailure> {
+        let context = BlobContext {
+            purpose: Purpose::Input,
+            operation_id: operation.operation_id,
+            operation_type: &operation.operation_type,
+            schema_version: input.schema_version,
+            tenant: operation.tenant.as_deref(),
+        };
+        let opened = protect::open(&*self.operations.keys, &context, &input.blob).map_err(|error| match error {
+            ProtectError::KeyProvider => SendFailure::retry("KEY_PROVIDER"),
+            ProtectError::UnknownKey(_) => SendFailure::refused("UNKNOWN_KEY"),
+            _ => SendFailure::refused("INPUT_UNREADABLE"),
+        })?;
+        let payload = std::str::from_utf8(&opened).map_err(|_| SendFailure::refused("INPUT_UNREADABLE"))?;
+        let operation_type = &operation.operation_type;
+        Ok(format!(r#"{{"operation":"{operation_type}","status":"accepted","payload":{payload}}}"#).into())
+    }
+
+    /// Whether the platform has the task.
+    async fn is_known(&self, dispatch: &Dispatch) -> Result<bool, SendFailure> {
+        let http = self.client.http().await.map_err(|_| SendFailure::retry("TLS"))?;
+        let credential = self.client.authorization().await.map_err(|_| SendFailure::retry("CREDENTIAL"))?;
+        let request = http
+            .get(self.client.http_url(&format!("/v1/tasks/{}", dispatch.task_id)))
+            .insert_header((header::AUTHORIZATION, credential));
+        let answer = request.send().await.map_err(|_| SendFailure::retry("UNREACHABLE"))?;
+        match answer.status() {
+            StatusCode::NOT_FOUND => Ok(false),
+            status => judge_answer(status, answer.headers()).map(|()| true),
+        }
+    }
+}
