@@ -1,4 +1,4 @@
-//! `delivery`: a subscription's open deliveries, and more budget for EXPIRED ones.
+//! `delivery`: a subscription's deliveries, and more budget for EXPIRED ones.
 
 use perilune_proto::limits::BUDGET_ADD;
 use perilune_proto::scalar::{DeliveryId, SubscriptionId};
@@ -23,7 +23,7 @@ enum DeliveryCommand {
     AddBudget(AddBudgetArgs),
 }
 
-/// List a subscription's open deliveries
+/// List a subscription's open deliveries, or those acknowledged within 24 hours
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  perilune delivery list --subscription 0123456789abcdef0123456789abcdef --state expired"
@@ -32,7 +32,7 @@ struct ListArgs {
     /// The subscription
     #[arg(long, value_name = "ID", env = "PERILUNE_SUBSCRIPTION")]
     subscription: SubscriptionId,
-    /// Only deliveries in these states
+    /// Only deliveries in these states; the open ones if left out
     #[arg(long, value_name = "STATE,…", value_delimiter = ',')]
     state: Vec<State>,
     #[command(flatten)]
@@ -71,6 +71,7 @@ enum State {
     Ready,
     Leased,
     Expired,
+    Acknowledged,
 }
 
 impl State {
@@ -79,6 +80,7 @@ impl State {
             Self::Ready => "ready",
             Self::Leased => "leased",
             Self::Expired => "expired",
+            Self::Acknowledged => "acknowledged",
         }
     }
 }

@@ -1,18 +1,17 @@
 //! `inbox`: what an inbox holds, and whether the platform agrees.
 
-use std::collections::BTreeSet;
+mod reconcile;
+
 use std::time::{Duration, SystemTime};
 
-use perilune_proto::scalar::{EventId, Name, SubscriptionId, Timestamp};
-use serde::{Deserialize, Serialize};
+use perilune_proto::scalar::{EventId, Name, Timestamp};
+use serde::Serialize;
 
-use super::api::{Api, Shown};
-use super::connect::ConnectArgs;
 use super::discreet::Discreet;
 use super::duration;
 use super::exit::{Failure, Outcome};
 use super::output::{OutputArgs, print_text};
-use crate::inbox::inspect::{self, Delivered, DeliveryState, Finding, InboxRow, Mend};
+use crate::inbox::inspect::{self, InboxRow};
 use crate::inbox::{Inbox, InboxOptions, Pruned, PruningPolicy, Schema, Store};
 use crate::sql::{DatabaseUrl, TablePrefix};
 
@@ -27,7 +26,7 @@ pub(crate) struct InboxArgs {
 enum InboxCommand {
     Show(ShowArgs),
     Prune(PruneArgs),
-    Reconcile(ReconcileArgs),
+    Reconcile(reconcile::ReconcileArgs),
 }
 
 /// Which inbox.
@@ -95,29 +94,6 @@ struct PruneArgs {
     which: WhichArgs,
 }
 
-/// Compare an inbox with what the platform has as open, and name what differs
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-`unacknowledged`: in the inbox, and the platform will deliver it again; normal for a moment.
-`unsettled`: in the inbox and acknowledged, but not marked so; --mend marks it, so that it may be pruned one day.
-
-Example:
-  perilune inbox reconcile --subscription 0123456789abcdef0123456789abcdef --inbox sqlite:shop.db --consumer billing --mend")]
-struct ReconcileArgs {
-    /// The subscription whose events the consumer handles
-    #[arg(long, value_name = "ID", env = "PERILUNE_SUBSCRIPTION")]
-    subscription: SubscriptionId,
-    /// Mark rows as settled whose events are acknowledged
-    #[arg(long)]
-    mend: bool,
-    #[command(flatten)]
-    output: OutputArgs,
-    #[command(flatten)]
-    which: WhichArgs,
-    #[command(flatten)]
-    connect: ConnectArgs,
-}
-
 /// Runs an expression on the inbox, whatever its engine.
 macro_rules! on_inbox {
     ($which:expr, $inbox:ident => $run:expr) => {
@@ -141,6 +117,8 @@ macro_rules! on_inbox {
     };
 }
 
+use on_inbox;
+
 pub(crate) async fn run(args: InboxArgs) -> Outcome {
     match args.command {
         InboxCommand::Show(args) => show(&args).await,
@@ -152,7 +130,7 @@ pub(crate) async fn run(args: InboxArgs) -> Outcome {
                 Pruned::ElsewhereNow => Err(Failure::failed("another process is pruning this inbox")),
             }
         }
-        InboxCommand::Reconcile(args) => reconcile(&args).await,
+        InboxCommand::Reconcile(args) => reconcile::run(&args).await,
     }
 }
 
@@ -204,63 +182,4 @@ async fn show(args: &ShowArgs) -> Outcome {
     let shown = ShownSummary { rows: summary.rows, settled: summary.settled, prunable: summary.prunable };
     let fields = [("rows", shown.rows), ("settled", shown.settled), ("prunable", shown.prunable)];
     args.output.object(&shown, &fields.map(|(name, count)| (name, count.to_string())))
-}
-
-/// An open delivery, as far as it matters here.
-#[derive(Deserialize)]
-struct Open {
-    event_id: EventId,
-}
-
-#[derive(Serialize)]
-struct ShownFinding {
-    finding: &'static str,
-    event_id: EventId,
-}
-
-impl ShownFinding {
-    const fn new(finding: &Finding) -> Self {
-        let (finding, event_id) = match finding {
-            Finding::Absent(event_id) => ("absent", *event_id),
-            Finding::Unacknowledged(event_id) => ("unacknowledged", *event_id),
-            Finding::Different { event_id, .. } => ("different", *event_id),
-            Finding::Unsettled(event_id) => ("unsettled", *event_id),
-        };
-        Self { finding, event_id }
-    }
-}
-
-async fn reconcile(args: &ReconcileArgs) -> Outcome {
-    let api = Api::open(&args.connect).await?;
-    let mend = if args.mend { Mend::Settled } else { Mend::Nothing };
-    let found = on_inbox!(&args.which, inbox => compare(&inbox, &api, args.subscription, mend).await)?;
-    let shown = found.iter().map(ShownFinding::new).collect::<Vec<_>>();
-    args.output.list(&["finding", "event_id"], &shown, |row| vec![row.finding.to_owned(), row.event_id.to_string()])
-}
-
-async fn compare<DB: Store>(
-    inbox: &Inbox<DB>,
-    api: &Api,
-    subscription: SubscriptionId,
-    mend: Mend,
-) -> Outcome<Vec<Finding>> {
-    let failed = |error: crate::sql::SqlError| Failure::Failed(error.into());
-    // The rows first: an event that is in the inbox now is open or acknowledged by the time that the platform is
-    // asked. The other way round, one that comes between the two would look as if it were acknowledged.
-    let (mut unsettled, mut after) = (Vec::new(), None);
-    loop {
-        let page = inspect::unsettled(inbox, after, inspect::PAGE_MAX).await.map_err(failed)?;
-        after = page.last().map(|row| row.event_id);
-        unsettled.extend(page.into_iter().map(|row| row.event_id));
-        if after.is_none() {
-            break;
-        }
-    }
-    let open: Vec<Shown<Open>> = api.list(&format!("/v1/subscriptions/{subscription}/deliveries"), &[]).await?;
-    let open = open.iter().map(|delivery| delivery.read.event_id).collect::<BTreeSet<_>>();
-    let delivered = |event_id, state| Delivered { event_id, fingerprint: None, state };
-    let acknowledged = unsettled.into_iter().filter(|event_id| !open.contains(event_id));
-    let acknowledged = acknowledged.map(|event_id| delivered(event_id, DeliveryState::Acknowledged));
-    let asked = open.iter().map(|event_id| delivered(*event_id, DeliveryState::Open)).chain(acknowledged);
-    inspect::reconcile(inbox, &asked.collect::<Vec<_>>(), mend).await.map_err(failed)
 }

@@ -17,8 +17,8 @@ pub const PAGE_MAX: u32 = 1_000;
 pub struct DeadLetter {
     /// Its row, for [`Outbox::requeue`] and [`Outbox::discard`], and as the next page's `after`.
     pub row: i64,
-    /// The idempotency key.
-    pub id: MessageId,
+    /// The idempotency key; none where somebody has edited the row to what is none (its failure is `MALFORMED`).
+    pub id: Option<MessageId>,
     /// What it is about.
     pub topic: String,
     /// What it was in order with. Later messages of that key have gone on.
@@ -43,18 +43,17 @@ impl<DB: OutboxStore> Outbox<DB> {
             let mut on = pool.acquire().await?;
             Ok(DB::dead(&mut on, &sql, after, limit.min(PAGE_MAX)).await?)
         });
-        let letter = |(row, id, topic, order_key, attempts, created, failure): (i64, String, _, _, i32, i64, _)| {
-            Some(DeadLetter {
+        let letter =
+            |(row, id, topic, order_key, attempts, created, failure): (i64, String, _, _, i32, i64, _)| DeadLetter {
                 row,
-                id: id.parse().ok()?,
+                id: id.parse().ok(),
                 topic,
                 order_key,
                 attempts: attempts.cast_unsigned(),
                 created_at: SystemTime::UNIX_EPOCH + Duration::from_micros(created.max(0).cast_unsigned()),
                 failure,
-            })
-        };
-        Ok(rows.await?.into_iter().filter_map(letter).collect())
+            };
+        Ok(rows.await?.into_iter().map(letter).collect())
     }
 
     /// Makes a dead letter a message again, with a fresh count of attempts. Of its order key it goes next, since it is

@@ -102,7 +102,8 @@ pub enum MigrateError {
     },
 }
 
-/// Brings a component's tables to this program's version. Safe to run at every start and from several programs.
+/// Brings a component's tables to this program's version. Safe to run at every start and from several programs. Dropping
+/// the future leaves the run going on to its end.
 ///
 /// # Errors
 /// [`MigrateError`], never `Pending`.
@@ -111,7 +112,15 @@ pub async fn migrate<DB: Migrate>(
     prefix: &TablePrefix,
     component: &Component,
 ) -> Result<Vec<Applied>, MigrateError> {
-    DB::apply_pending(pool, &Plan::new(prefix, component, DB::ENGINE)).await
+    let (pool, plan) = (pool.clone(), Plan::new(prefix, component, DB::ENGINE));
+    let name = plan.component;
+    // A task that nobody drops half-way: sqlx leaves a connection whose `BEGIN` was dropped inside a transaction.
+    match tokio::spawn(async move { DB::apply_pending(&pool, &plan).await }).await {
+        Ok(applied) => applied,
+        Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+        // The runtime is going down.
+        Err(_) => Err(MigrateError::Database { component: name, error: sqlx::Error::PoolClosed.into() }),
+    }
 }
 
 /// Checks, without changing anything, that a component's tables are at this program's version.

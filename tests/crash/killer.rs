@@ -18,8 +18,8 @@ const KILLED_WITHIN_MS: u64 = 60;
 const AHEAD: u64 = 60;
 /// How long a database that was killed may be the reason that a worker can't start.
 const DATABASE_RECOVERS_WITHIN: Duration = Duration::from_secs(60);
-/// How long everything may take to be acknowledged after the last kill.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How long nothing at all may be acknowledged after the last kill while something is left.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A run's size.
 pub(crate) struct Plan {
@@ -108,8 +108,16 @@ impl<'a> Run<'a> {
     /// Lets the workers go on until everything is acknowledged, then ends them in order.
     fn finish(&mut self) {
         self.platform.publish(self.plan.events);
-        let until = Instant::now() + PATIENCE;
-        while !self.platform.standing().is_done() {
+        let mut moved = (Instant::now(), 0);
+        loop {
+            let standing = self.platform.standing();
+            if standing.is_done() {
+                break;
+            }
+            if standing.acknowledged > moved.1 {
+                moved = (Instant::now(), standing.acknowledged);
+            }
+            assert!(moved.0.elapsed() < PATIENCE, "nothing is acknowledged any more: {standing:?}");
             for place in 0..self.workers.len() {
                 let mut worker = self.workers.remove(place);
                 if !self.is_up(&mut worker) {
@@ -117,7 +125,6 @@ impl<'a> Run<'a> {
                 }
                 self.workers.insert(place, worker);
             }
-            assert!(Instant::now() < until, "not everything is acknowledged within {PATIENCE:?}");
             std::thread::sleep(Duration::from_millis(200));
         }
         for worker in self.workers.drain(..) {

@@ -28,7 +28,7 @@ struct Created {
 }
 
 /// How the subscription stands.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 pub(crate) struct Standing {
     subscription_id: String,
     lag: u64,

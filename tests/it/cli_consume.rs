@@ -77,6 +77,9 @@ fn a_command_gets_the_event_on_stdin_and_its_ids_and_no_secret() {
     );
     let arguments = ["consume", "--subscription", &subscription, "--exec", &script, "--max-events", "5"];
     let mut command = platform.command(&arguments);
+    let inbox = format!("sqlite:{}", platform.path("password.db"));
+    command.env("PERILUNE_INBOX", &inbox).env("PERILUNE_CONSUMER", "test");
+    command.env("PERILUNE_DATABASE", &inbox).env("PERILUNE_APPLICATION_DATABASE", &inbox);
     let done = run(command.env("PERILUNE_WEBHOOK_SECRET", "whsec_c2VjcmV0")).expect_code(0);
     assert_eq!(done.stdout, "", "a command's stdout is not ours");
     let done = done.expect_stderr(&["to-stdout", "to-stderr"]);
@@ -85,7 +88,9 @@ fn a_command_gets_the_event_on_stdin_and_its_ids_and_no_secret() {
     let events = std::fs::read_dir(&folder).expect("there").map(|entry| entry.expect("a file").path());
     expect_every_payload(events.map(|path| std::fs::read_to_string(path).expect("UTF-8")));
     let environment = std::fs::read_to_string(platform.path("events.env")).expect("written");
-    assert!(!environment.contains("PERILUNE_CREDENTIAL") && !environment.contains("whsec_"), "{environment}");
+    for secret in ["PERILUNE_CREDENTIAL", "whsec_", "password.db"] {
+        assert!(!environment.contains(secret), "{secret}: {environment}");
+    }
     let ids = std::fs::read_to_string(platform.path("events.ids")).expect("written");
     assert!(ids.starts_with("task.succeeded ") && ids.trim().len() == "task.succeeded ".len() + 32, "{ids}");
 }

@@ -140,6 +140,8 @@ async fn open_deliveries_are_listed_by_state_and_never_with_a_secret() {
     assert_eq!(item["delivery_id"], delivery["delivery"]["delivery_id"]);
     assert_eq!((&item["state"], &item["generation"]), (&json!("leased"), &json!("1")));
     assert!(!answer.text.contains("secret"), "{answer:?}");
+    assert_eq!((&item["type"], &item["task_version"]), (&json!("task.started"), &json!("1")));
+    assert_eq!(item["task_id"], delivery["event"]["task_id"]);
     let expired = server.get(&format!("/v1/subscriptions/{id}/deliveries?state=expired")).await.json();
     assert_eq!((&expired["items"], &expired["next"]), (&json!([]), &Value::Null));
     let budget = format!("/v1/subscriptions/{id}/deliveries/{}/budget", item["delivery_id"].as_str().expect("an id"));
@@ -147,4 +149,10 @@ async fn open_deliveries_are_listed_by_state_and_never_with_a_secret() {
     server.post(&budget, json!({"add": 1_001})).await.expect_problem(422, "INVALID");
     let unknown = format!("/v1/subscriptions/{id}/deliveries/{}/budget", "f".repeat(32));
     server.post(&unknown, json!({"add": 1})).await.expect_problem(404, "NOT_FOUND");
+
+    client.ack(&delivery).await;
+    let open = server.get(&format!("/v1/subscriptions/{id}/deliveries")).await.json();
+    assert_eq!(open["items"], json!([]), "an acknowledged one is no open one");
+    let answer = server.get(&format!("/v1/subscriptions/{id}/deliveries?state=acknowledged")).await.expect(200);
+    assert_eq!((&answer.json()["items"][0]["state"], answer.text.contains("secret")), (&json!("acknowledged"), false));
 }

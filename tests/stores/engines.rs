@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use perilune::inbox::{Inbox, Store};
 use perilune::outbox::{Outbox, OutboxStore};
@@ -109,6 +110,12 @@ impl<DB: TestEngine> Site<DB> {
         Some(site)
     }
 
+    /// The same tables through another pool.
+    pub(crate) fn on(pool: Pool<DB>, other: &Self) -> Self {
+        let (prefix, url, settings) = (other.prefix.clone(), other.url.clone(), other.settings);
+        Self { pool, prefix, url, settings, _folder: None }
+    }
+
     /// Another pool on the same tables, as another process would have.
     pub(crate) async fn another_pool(&self, settings: PoolSettings) -> Pool<DB> {
         DB::open(&self.url.parse().expect("a database URL"), &settings).await.expect("the database answers")
@@ -186,6 +193,8 @@ pub(crate) fn exercise_with<DB: TestEngine, F: Future<Output = ()>>(
     settings: PoolSettings,
     guarantee: impl FnOnce(Site<DB>) -> F,
 ) {
+    // A loaded machine opens connections slowly; how long that takes decides nothing here.
+    let settings = PoolSettings { acquire_timeout: Duration::from_secs(60), ..settings };
     actix_rt::System::new().block_on(async {
         if let Some(site) = Site::open(settings).await {
             guarantee(site).await;

@@ -112,16 +112,27 @@ impl Api {
     ) -> Outcome<Vec<Shown<T>>> {
         let (mut items, mut after) = (Vec::new(), None);
         loop {
-            let mut query = form_urlencoded::Serializer::new(String::new());
-            query.append_pair("limit", "1000").extend_pairs(filter);
-            query.extend_pairs(after.iter().map(|after: &String| ("after", after)));
-            let page: Page<T> = self.get(&format!("{path}?{}", query.finish())).await?;
-            items.extend(page.items);
-            match page.next {
+            let (page, next) = self.page(path, filter, after.as_deref()).await?;
+            items.extend(page);
+            match next {
                 Some(next) => after = Some(next),
                 None => return Ok(items),
             }
         }
+    }
+
+    /// Reads a page of a list, and what to pass as `after` for the next one.
+    pub(crate) async fn page<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        filter: &[(&str, String)],
+        after: Option<&str>,
+    ) -> Outcome<(Vec<Shown<T>>, Option<String>)> {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.append_pair("limit", "1000").extend_pairs(filter);
+        query.extend_pairs(after.map(|after| ("after", after)));
+        let page: Page<T> = self.get(&format!("{path}?{}", query.finish())).await?;
+        Ok((page.items, page.next))
     }
 
     /// Sends a JSON body, if any, and reads the resource that comes back.

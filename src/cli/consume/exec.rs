@@ -17,6 +17,10 @@ use super::sink::SinkError;
 use super::webhook::SECRET_VARIABLE;
 use crate::cli::credential_source::CREDENTIAL_VARIABLE;
 
+/// What no command inherits: secrets, and URLs that may have a password.
+const SECRETS: [&str; 5] =
+    [CREDENTIAL_VARIABLE, SECRET_VARIABLE, "PERILUNE_INBOX", "PERILUNE_DATABASE", "PERILUNE_APPLICATION_DATABASE"];
+
 /// The process groups of the commands that run. Cloning shares it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Groups(Arc<Mutex<BTreeSet<i32>>>);
@@ -96,11 +100,13 @@ impl Exec {
     fn spawn(&self, event: &ResultEvent) -> std::io::Result<Child> {
         // Our stdout belongs to nobody here: what the command says goes to stderr, all of it.
         let stdout = std::io::stderr().as_fd().try_clone_to_owned()?;
-        Command::new("/bin/sh")
+        let mut command = Command::new("/bin/sh");
+        for secret in SECRETS {
+            command.env_remove(secret);
+        }
+        command
             .arg("-c")
             .arg(&self.command)
-            .env_remove(CREDENTIAL_VARIABLE)
-            .env_remove(SECRET_VARIABLE)
             .env("PERILUNE_EVENT_ID", event.event_id.to_string())
             .env("PERILUNE_EVENT_TYPE", event.event_type())
             .env("PERILUNE_TASK_ID", event.task_id().to_string())

@@ -101,6 +101,11 @@ impl RelayOptions {
     pub(super) fn claim_ttl(&self) -> Duration {
         self.send_timeout * 3 + Duration::from_secs(10)
     }
+
+    /// How long claiming may take, so that the claim outlives the attempt and the note of its end all the same.
+    pub(super) fn claim_limit(&self) -> Duration {
+        self.claim_ttl() - self.send_timeout * 2
+    }
 }
 
 const fn within(field: &'static str, fits: bool, range: &'static str) -> Result<(), RelayConfigError> {
@@ -127,5 +132,6 @@ mod tests {
     fn a_claim_outlives_the_attempt() {
         let options = RelayOptions::default();
         assert!(options.claim_ttl() >= options.send_timeout * 3);
+        assert!(options.claim_ttl() >= options.claim_limit() + options.send_timeout * 2);
     }
 }

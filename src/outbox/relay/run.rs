@@ -22,6 +22,9 @@ const NOTE_WAIT: Duration = Duration::from_millis(50);
 /// Longest wait that a receiver may ask for.
 const RECEIVER_WAIT_MAX: Duration = Duration::from_secs(3_600);
 
+/// The failure's code of a row that is no message.
+const MALFORMED: &str = "MALFORMED";
+
 /// What the relay's tasks share.
 pub(super) struct Desk<DB: OutboxStore, S: Sender> {
     outbox: Outbox<DB>,
@@ -45,7 +48,7 @@ impl<DB: OutboxStore, S: Sender> Desk<DB, S> {
     /// Claims up to `limit` due rows.
     pub(super) async fn claim(&self, limit: u32) -> Result<Vec<Outgoing>, SqlError> {
         let claim = format!("{:032x}", rand::random::<u128>());
-        let until = Instant::now() + self.options.send_timeout;
+        let until = Instant::now() + self.options.claim_limit();
         let (writer, sql, token) = (self.writer.clone(), self.outbox.sql.clone(), claim.clone());
         let ttl_us = micros(self.options.claim_ttl());
         let claimed = self.writer.in_task(async move {
@@ -57,7 +60,18 @@ impl<DB: OutboxStore, S: Sender> Desk<DB, S> {
             return Ok(Vec::new());
         }
         rows.sort_unstable_by_key(|row| row.0);
-        Ok(rows.into_iter().filter_map(|row| outgoing(row, &claim)).collect())
+        let mut messages = Vec::with_capacity(rows.len());
+        for row in rows {
+            match outgoing(row, &claim) {
+                Ok(message) => messages.push(message),
+                Err(slip) => {
+                    tracing::error!(row = slip.row, "a row of the outbox is no message, and dead");
+                    metrics::counter!("perilune_outbox_malformed_total").increment(1);
+                    self.note(slip, Went::Dead { code: MALFORMED.to_owned() }).await;
+                }
+            }
+        }
+        Ok(messages)
     }
 
     /// Sends one message and notes how it went.
@@ -83,7 +97,7 @@ impl<DB: OutboxStore, S: Sender> Desk<DB, S> {
         if let Went::Dead { code } = &went {
             tracing::error!(message_id = %message.id, topic = %message.topic, code, "a message is dead");
         }
-        self.note(message, went).await;
+        self.note(Slip::of(&message), went).await;
     }
 
     fn judge(&self, message: &Outgoing, failure: &SendFailure) -> Went {
@@ -99,27 +113,27 @@ impl<DB: OutboxStore, S: Sender> Desk<DB, S> {
     }
 
     /// Notes how a message went. Where that fails the claim lapses and the message goes out once more.
-    async fn note(&self, message: Outgoing, went: Went) {
-        let (message, went) = (Arc::new(message), Arc::new(went));
+    async fn note(&self, slip: Slip, went: Went) {
+        let (slip, went) = (Arc::new(slip), Arc::new(went));
         let mut wait = NOTE_WAIT;
         for attempt in 1..=NOTE_ATTEMPTS {
             let (writer, outbox) = (self.writer.clone(), self.outbox.clone());
-            let (note, how) = (Arc::clone(&message), Arc::clone(&went));
+            let (note, how) = (Arc::clone(&slip), Arc::clone(&went));
             let noting = async move { writer.transaction(async |on| outbox.note(on, &note, &how).await).await };
             match self.writer.in_task(noting).await {
                 Ok(Held::Yes) => return,
                 Ok(Held::No) => {
-                    tracing::warn!(message_id = %message.id, "a message's claim had lapsed; it may be sent twice");
+                    tracing::warn!(message_id = %slip.id, "a message's claim had lapsed; it may be sent twice");
                     return;
                 }
                 Err(error) if attempt < NOTE_ATTEMPTS => {
-                    tracing::debug!(message_id = %message.id, %error, "how a message went is noted again");
+                    tracing::debug!(message_id = %slip.id, %error, "how a message went is noted again");
                     tokio::time::sleep(wait).await;
                     wait *= 2;
                 }
                 Err(error) => {
                     metrics::counter!("perilune_outbox_note_failures_total").increment(1);
-                    tracing::warn!(message_id = %message.id, %error, "a message may be sent twice");
+                    tracing::warn!(message_id = %slip.id, %error, "a message may be sent twice");
                 }
             }
         }
@@ -144,6 +158,22 @@ impl<DB: OutboxStore, S: Sender> Desk<DB, S> {
     }
 }
 
+/// What is needed to note how a claimed row ended.
+struct Slip {
+    row: i64,
+    claim: String,
+    /// As the columns hold them: they need not be what they should.
+    id: String,
+    order_key: Option<String>,
+}
+
+impl Slip {
+    fn of(message: &Outgoing) -> Self {
+        let order_key = message.order_key.as_ref().map(|key| key.as_str().to_owned());
+        Self { row: message.row, claim: message.claim.clone(), id: message.id.to_string(), order_key }
+    }
+}
+
 /// Whether a claim still held when its message's end was noted.
 enum Held {
     Yes,
@@ -152,10 +182,10 @@ enum Held {
 
 impl<DB: OutboxStore> Outbox<DB> {
     /// Notes how a message went, and makes the next of its key ready where it is out of the way.
-    async fn note(&self, on: &mut DB::Connection, message: &Outgoing, went: &Went) -> Result<Held, sqlx::Error> {
-        let (row, claim) = (message.row, message.claim.as_str());
+    async fn note(&self, on: &mut DB::Connection, slip: &Slip, went: &Went) -> Result<Held, sqlx::Error> {
+        let (row, claim) = (slip.row, slip.claim.as_str());
         let set = &self.sql.0;
-        let key = message.order_key.as_ref().map(super::super::message::OrderKey::as_str);
+        let key = slip.order_key.as_deref();
         let (statement, end, leaves) = match went {
             Went::Sent => (&set.sent, End::Sent { row, claim }, key),
             Went::Again { wait, code } => {
@@ -181,15 +211,17 @@ fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// A row from its columns; none where somebody has edited it to what is no message. It then stays claimed, and is looked
-/// at again when the claim lapses.
-fn outgoing((row, id, topic, key, content_type, body, attempts, created): ClaimedRow, claim: &str) -> Option<Outgoing> {
-    let parsed = (|| Some((id.parse().ok()?, topic.parse().ok()?, key.map(|key| key.parse()).transpose().ok()?)))();
-    let Some((id, topic, order_key)) = parsed else {
-        tracing::error!(row, "a row of the outbox is no message");
-        return None;
+/// A row from its columns, or what is needed to bury it where somebody has edited it to what is no message: it would come
+/// again and again, and hold its key back.
+fn outgoing(
+    (row, id, topic, key, content_type, body, attempts, created): ClaimedRow,
+    claim: &str,
+) -> Result<Outgoing, Slip> {
+    let order_key = key.as_deref().map(str::parse).transpose();
+    let (Ok(id), Ok(topic), Ok(order_key)) = (id.parse(), topic.parse(), order_key) else {
+        return Err(Slip { row, claim: claim.to_owned(), id, order_key: key });
     };
-    Some(Outgoing {
+    Ok(Outgoing {
         row,
         claim: claim.to_owned(),
         id,

@@ -13,7 +13,7 @@ pub(super) fn paths() -> Paths {
             "/v1/subscriptions/{id}/deliveries",
             json!({
                 "parameters": [parameter("SubscriptionId")],
-                "get": Operation::new("deliveries", TAG, "The open deliveries, by their ids. Never a secret.")
+                "get": Operation::new("deliveries", TAG, "The deliveries, by their ids: open ones, and acknowledged ones for 24 h. Never a secret. A page may be short before the last.")
                     .parameters(&[parameter("State"), parameter("After"), parameter("Limit")])
                     .gives(200, "A page.", "DeliveryPage")
                     .refuses(&[404])

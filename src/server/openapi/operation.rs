@@ -147,8 +147,8 @@ pub(super) fn parameters() -> Value {
         },
         "State": {
             "name": "state", "in": "query", "style": "form", "explode": false,
-            "schema": {"type": "array", "minItems": 1, "items": {"type": "string", "enum": ["ready", "leased", "expired"]}},
-            "description": "Only these states, separated by commas.",
+            "schema": {"type": "array", "minItems": 1, "items": {"type": "string", "enum": ["ready", "leased", "expired", "acknowledged"]}},
+            "description": "Only these states, separated by commas; all but acknowledged where it is left out.",
         },
         "IdempotencyKey": {
             "name": "Idempotency-Key", "in": "header",

@@ -155,10 +155,16 @@ fn deliveries() -> Value {
         },
         "Delivery": {
             "type": "object",
-            "required": ["delivery_id", "event_id", "sequence", "state", "generation", "budget", "due_at"],
+            "required": [
+                "delivery_id", "event_id", "sequence", "type", "task_id", "task_version", "state", "generation", "budget",
+                "due_at",
+            ],
             "properties": {
                 "delivery_id": schema("Id"), "event_id": schema("Id"), "sequence": schema("U64"),
-                "state": {"type": "string", "enum": ["ready", "leased", "expired"]},
+                "type": {"type": ["string", "null"], "description": "Null, as are the next two, once the log no longer has the event."},
+                "task_id": {"anyOf": [schema("Id"), {"type": "null"}]},
+                "task_version": {"anyOf": [schema("U64"), {"type": "null"}]},
+                "state": {"type": "string", "enum": ["ready", "leased", "expired", "acknowledged"]},
                 "generation": schema("U64"), "budget": {"type": "integer", "minimum": 1},
                 "due_at": schema("Time"),
             },

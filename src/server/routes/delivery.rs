@@ -1,4 +1,4 @@
-//! `/v1/subscriptions/{id}/deliveries`: the open deliveries, and more budget for EXPIRED ones.
+//! `/v1/subscriptions/{id}/deliveries`: the open deliveries, the acknowledged ones that are still known, and more budget for EXPIRED ones.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,9 @@ pub(super) fn resources() -> [Resource; 3] {
 async fn list(state: Data<State>, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let caller = authorize(&state, &request, Scope::Manage).await?;
     let mut parameters = Parameters::read(&request, &["state", "after", "limit"])?;
-    let states = parameters.parsed("state", "must be a list of ready, leased, expired", states).unwrap_or_default();
+    let states = parameters
+        .parsed("state", "must be a list of ready, leased, expired, acknowledged", states)
+        .unwrap_or_default();
     let limit = parameters.integer("limit", 1..=1_000, 100);
     let after = after(&mut parameters);
     parameters.finish()?;
@@ -59,7 +61,7 @@ async fn budget_of_all(state: Data<State>, request: HttpRequest, payload: Payloa
     answer(&state, record)
 }
 
-/// `ready,leased,expired`: each once at least one of them.
+/// `ready,leased,expired,acknowledged`: at least one of them.
 fn states(text: &str) -> Option<BTreeSet<DeliveryState>> {
     let known = |name| DeliveryState::ALL.into_iter().find(|state| state.as_str() == name);
     text.split(',').map(known).collect()

@@ -69,12 +69,17 @@ impl SubscriptionView {
     }
 }
 
-/// An open delivery. Never a secret.
+/// A delivery. Never a secret.
 #[derive(Serialize)]
 pub(super) struct DeliveryView {
     delivery_id: String,
     event_id: String,
     sequence: String,
+    /// Null, as are the next two, once the log no longer has the event.
+    #[serde(rename = "type")]
+    event_type: Option<String>,
+    task_id: Option<String>,
+    task_version: Option<String>,
     state: &'static str,
     generation: String,
     budget: u64,
@@ -87,6 +92,9 @@ impl From<DeliveryRecord> for DeliveryView {
             delivery_id: record.delivery_id.to_string(),
             event_id: record.event_id.to_string(),
             sequence: record.sequence.to_string(),
+            event_type: record.event.map(|event| format!("task.{}", event.status.as_str())),
+            task_id: record.event.map(|event| event.task_id.to_string()),
+            task_version: record.event.map(|event| event.task_version.0.to_string()),
             state: record.state.as_str(),
             generation: record.generation.to_string(),
             budget: record.budget,

@@ -7,7 +7,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use perilune_proto::scalar::{DeliveryId, EventId, Generation, Secret, Sequence, SessionId, SubscriptionId, Timestamp};
+use perilune_proto::event::Status;
+use perilune_proto::scalar::{
+    DeliveryId, EventId, Generation, Secret, Sequence, SessionId, SubscriptionId, TaskId, TaskVersion, Timestamp,
+};
 
 use super::{Answer, Page, SecretHash, Subscription, SubscriptionKey};
 
@@ -27,7 +30,8 @@ pub trait Deliveries {
     /// Confirms a delivery with its proof, after checking the bearer as [`Self::standing`] does.
     fn confirm(&self, confirmation: Confirmation) -> Answer<'_, Confirmed>;
 
-    /// A subscription's open deliveries, by their ids.
+    /// A subscription's deliveries, by their ids: the open ones, and the confirmed ones that are still kept, where they
+    /// are asked for. A page of confirmed ones may have fewer than `limit`, none even, before the last.
     ///
     /// # Errors
     /// [`StoreError::NotFound`](super::StoreError::NotFound) for the subscription.
@@ -184,7 +188,7 @@ pub enum Confirmed {
     NotFound,
 }
 
-/// The state of an open delivery.
+/// The state of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeliveryState {
     /// It waits to be leased, in backoff or not.
@@ -193,11 +197,13 @@ pub enum DeliveryState {
     Leased,
     /// Its budget is spent.
     Expired,
+    /// It is confirmed, and kept for as long as its proof is answered as replayed.
+    Acknowledged,
 }
 
 impl DeliveryState {
     /// Every state.
-    pub const ALL: [Self; 3] = [Self::Ready, Self::Leased, Self::Expired];
+    pub const ALL: [Self; 4] = [Self::Ready, Self::Leased, Self::Expired, Self::Acknowledged];
 
     /// The state as the API writes it.
     #[must_use]
@@ -206,16 +212,17 @@ impl DeliveryState {
             Self::Ready => "ready",
             Self::Leased => "leased",
             Self::Expired => "expired",
+            Self::Acknowledged => "acknowledged",
         }
     }
 }
 
-/// A part of a subscription's open deliveries.
+/// A part of a subscription's deliveries.
 #[derive(Debug, Clone)]
 pub struct ListDeliveries {
     /// The subscription.
     pub key: SubscriptionKey,
-    /// Only these states; all where it is empty.
+    /// Only these states; the open ones (all but acknowledged) where it is empty.
     pub states: BTreeSet<DeliveryState>,
     /// Only ids after this one.
     pub after: Option<DeliveryId>,
@@ -234,7 +241,18 @@ pub struct AddBudget {
     pub add: u32,
 }
 
-/// An open delivery as an operator sees it. Never a secret.
+/// What tells an event from another one under its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventBrief {
+    /// How its task stood.
+    pub status: Status,
+    /// Its task.
+    pub task_id: TaskId,
+    /// Its task's version.
+    pub task_version: TaskVersion,
+}
+
+/// A delivery as an operator sees it. Never a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRecord {
     /// The delivery.
@@ -243,12 +261,15 @@ pub struct DeliveryRecord {
     pub event_id: EventId,
     /// Its event's place in the log.
     pub sequence: Sequence,
+    /// What the log says of its event; none once it is no longer there.
+    pub event: Option<EventBrief>,
     /// How it stands.
     pub state: DeliveryState,
     /// How often it was leased.
     pub generation: Generation,
     /// How often it may be leased in all.
     pub budget: u64,
-    /// When its state ends by itself: the backoff's end or the lease's; for an EXPIRED one, when it lapsed.
+    /// When its state ends by itself: the backoff's end or the lease's; for an EXPIRED one, when it lapsed;
+    /// for an acknowledged one, when it was.
     pub due_at: Timestamp,
 }

@@ -46,8 +46,8 @@ pub use credential::{
     SecretHash,
 };
 pub use delivery::{
-    AddBudget, Confirmation, Confirmed, Deliveries, DeliveryRecord, DeliveryState, Lease, LeaseRequest, Leases,
-    ListDeliveries, SessionCredit, SessionRequest, Standing, Supply,
+    AddBudget, Confirmation, Confirmed, Deliveries, DeliveryRecord, DeliveryState, EventBrief, Lease, LeaseRequest,
+    Leases, ListDeliveries, SessionCredit, SessionRequest, Standing, Supply,
 };
 pub use error::{Cause, OpenError, Resource, StoreError};
 pub use memory::MemoryStore;

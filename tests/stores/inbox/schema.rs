@@ -1,9 +1,11 @@
 //! Migrations: embedded, versioned, under a prefix, by several programs at once.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use perilune::inbox::{COMPONENT, Inbox};
 use perilune::sql::migrate::{migrate, validate};
-use perilune::sql::{Component, MigrateError, Migration};
+use perilune::sql::{Component, MigrateError, Migration, PoolSettings};
 
 use super::apply;
 use crate::engines::{Site, TestEngine, on_every_engine};
@@ -15,6 +17,7 @@ on_every_engine! {
     a_schema_that_is_behind_is_named,
     two_prefixes_are_two_inboxes,
     a_run_that_broke_off_is_run_again,
+    a_migration_that_nobody_waits_for_leaves_clean_connections,
 }
 
 async fn migrating_again_changes_nothing<DB: TestEngine>(site: Site<DB>) {
@@ -76,5 +79,18 @@ async fn two_prefixes_are_two_inboxes<DB: TestEngine>(site: Site<DB>) {
     for table in ["inbox", "inbox_pruner", "migrations"] {
         site.run(&format!("DROP TABLE {other}{table}")).await;
     }
+    site.close().await;
+}
+
+/// Dropped at random moments, on a pool so small that its connections are taken up again at once.
+async fn a_migration_that_nobody_waits_for_leaves_clean_connections<DB: TestEngine>(site: Site<DB>) {
+    let pool = site.another_pool(PoolSettings { max_connections: 2, ..site.settings }).await;
+    let small = Site::<DB>::on(pool.clone(), &site);
+    for round in 0..60 {
+        let limit = Duration::from_micros(rand::random_range(1..2_000));
+        let _dropped = tokio::time::timeout(limit, migrate(&pool, &site.prefix, &COMPONENT)).await;
+        assert!(!small.is_poisoned().await, "round {round}");
+    }
+    assert_eq!(migrate(&pool, &site.prefix, &COMPONENT).await.expect("migrated"), []);
     site.close().await;
 }

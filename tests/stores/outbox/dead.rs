@@ -10,6 +10,7 @@ on_every_engine! {
     a_refused_message_is_dead_at_once,
     a_requeued_message_waits_for_its_key_s_turn,
     a_discarded_message_is_gone,
+    a_row_that_is_no_message_is_dead_with_its_reason_and_lets_the_next_go,
 }
 
 async fn a_message_is_dead_after_its_attempts_and_lets_the_next_go<DB: TestEngine>(site: Site<DB>) {
@@ -66,5 +67,25 @@ async fn a_discarded_message_is_gone<DB: TestEngine>(site: Site<DB>) {
     let dead = site.outbox().dead_letters(&site.pool, 0, 10).await.expect("read");
     assert!(site.outbox().discard(&site.pool, dead[0].row).await.expect("gone"));
     until_rows(&site, 0).await;
+    site.close().await;
+}
+
+/// Somebody has edited the table. The row must neither come again for ever nor hold its key back.
+async fn a_row_that_is_no_message_is_dead_with_its_reason_and_lets_the_next_go<DB: TestEngine>(site: Site<DB>) {
+    write(&site, [keyed("k", "edited"), keyed("k", "next"), message("id"), message("fine")]).await;
+    site.run("UPDATE {p}outbox SET topic = 'no topic' WHERE state = 1 AND order_key = 'k'").await;
+    let last = "(SELECT m FROM (SELECT MAX(id) - 1 AS m FROM {p}outbox) AS x)";
+    site.run(&format!("UPDATE {{p}}outbox SET message_id = 'none' WHERE id = {last}")).await;
+    let receiver = Receiver::default();
+    let relay = Relay::start(&site.outbox(), site.pool.clone(), receiver.clone(), quick()).expect("started");
+    until_rows(&site, 2).await;
+    relay.drain().await;
+    let mut taken = receiver.taken();
+    taken.sort_unstable();
+    assert_eq!(taken, ["fine", "next"]);
+    let dead = site.outbox().dead_letters(&site.pool, 0, 10).await.expect("read");
+    assert!(dead.iter().all(|letter| letter.failure.as_deref() == Some("MALFORMED")), "{dead:?}");
+    assert_eq!(dead.iter().map(|letter| letter.id.is_some()).collect::<Vec<_>>(), [true, false]);
+    assert!(site.outbox().discard(&site.pool, dead[1].row).await.expect("gone"));
     site.close().await;
 }

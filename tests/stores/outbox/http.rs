@@ -2,13 +2,12 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
 
 use perilune::outbox::{HttpSender, Message, Relay};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{quick, until_rows, write};
+use super::{quick, until, until_rows, write};
 use crate::engines::{Site, TestEngine, exercise};
 
 /// An HTTP server that answers each request with the next of its answers, and keeps the requests.
@@ -64,12 +63,7 @@ async fn a_redirect_a_refusal_and_a_missing_route_are_dead<DB: TestEngine>(site:
     let message = |topic| Message::new(topic, "x!").expect("a message");
     write(&site, [message("report.ready"), message("report.ready"), message("elsewhere")]).await;
     let relay = Relay::start(&site.outbox(), site.pool.clone(), to(port), quick()).expect("started");
-    for _ in 0..1_000 {
-        if site.number("SELECT COUNT(*) FROM {p}outbox WHERE state = 2").await == 3 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until(&site, "SELECT COUNT(*) FROM {p}outbox WHERE state = 2", 3).await;
     let dead = site.outbox().dead_letters(&site.pool, 0, 10).await.expect("read");
     let mut codes: Vec<_> = dead.iter().filter_map(|letter| letter.failure.clone()).collect();
     codes.sort_unstable();

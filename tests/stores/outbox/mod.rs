@@ -4,6 +4,7 @@ mod dead;
 mod http;
 mod order;
 mod sending;
+mod sharing;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -83,7 +84,7 @@ impl Receiver {
                 changed.await;
             }
         };
-        let waited = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+        let waited = tokio::time::timeout(Duration::from_secs(120), waiting).await;
         assert!(waited.is_ok(), "still {:?}", self.0.got.borrow());
     }
 }
@@ -94,7 +95,7 @@ pub(crate) fn quick() -> RelayOptions {
     RelayOptions::default()
         .poll_every(ms(10))
         .and_then(|options| options.backoff(ms(10), ms(20)))
-        .and_then(|options| options.send_timeout(ms(2_000)))
+        .and_then(|options| options.send_timeout(ms(30_000)))
         .expect("within the ranges")
 }
 
@@ -118,11 +119,14 @@ async fn write<DB: TestEngine>(site: &Site<DB>, messages: impl IntoIterator<Item
 
 /// Waits until the outbox holds that many rows.
 pub(crate) async fn until_rows<DB: TestEngine>(site: &Site<DB>, rows: i64) {
-    for _ in 0..3_000 {
-        if site.number("SELECT COUNT(*) FROM {p}outbox").await == rows {
-            return;
-        }
+    until(site, "SELECT COUNT(*) FROM {p}outbox", rows).await;
+}
+
+/// Waits until a query gives that number.
+async fn until<DB: TestEngine>(site: &Site<DB>, sql: &str, wanted: i64) {
+    let until = std::time::Instant::now() + Duration::from_secs(120);
+    while site.number(sql).await != wanted {
+        assert!(std::time::Instant::now() < until, "never {wanted}: {sql}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("never {rows} rows");
 }

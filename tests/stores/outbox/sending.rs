@@ -97,11 +97,12 @@ async fn a_dead_relay_s_messages_go_to_the_next<DB: TestEngine>(site: Site<DB>) 
     site.run("UPDATE {p}outbox SET claim = 'of a dead relay', attempts = 1, due_at = 9000000000000000").await;
     let receiver = Receiver::default();
     let relay = Relay::start(&site.outbox(), site.pool.clone(), receiver.clone(), quick()).expect("started");
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(receiver.attempts(), 0, "the claim holds");
-    site.run("UPDATE {p}outbox SET due_at = 1").await;
-    receiver.until(|receiver| receiver.taken() == ["m"]).await;
-    assert_eq!(receiver.0.got.borrow()[0].attempt, 2);
+    write(&site, [message("free")]).await;
+    receiver.until(|receiver| receiver.attempts() > 0).await;
+    assert_eq!(receiver.taken(), ["free"], "the claim holds");
+    site.run("UPDATE {p}outbox SET due_at = 1 WHERE claim = 'of a dead relay'").await;
+    receiver.until(|receiver| receiver.taken() == ["free", "m"]).await;
+    assert_eq!(receiver.0.got.borrow()[1].attempt, 2);
     relay.drain().await;
     until_rows(&site, 0).await;
     site.close().await;
@@ -174,7 +175,9 @@ async fn draining_waits_for_what_is_being_sent<DB: TestEngine>(site: Site<DB>) {
     write(&site, [message("m")]).await;
     let (gate, began) = (Rc::new(tokio::sync::Semaphore::new(0)), Rc::new(Cell::new(false)));
     let sender = Gate(Rc::clone(&gate), Rc::clone(&began));
-    let relay = Relay::start(&site.outbox(), site.pool.clone(), sender, quick()).expect("started");
+    // One at a time: the second waits for the first one's slot.
+    let options = quick().in_flight(1).expect("one");
+    let relay = Relay::start(&site.outbox(), site.pool.clone(), sender, options).expect("started");
     while !began.get() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -79,6 +79,7 @@ guarantees! {
         a_proof_confirms_after_its_lease_and_its_budget,
         a_proof_of_another_subscription_is_lost,
         a_confirmed_proof_is_replayed_for_a_day,
+        a_confirmed_delivery_is_listed_for_as_long_where_it_is_asked_for,
         one_of_two_simultaneous_proofs_confirms,
         a_revoked_or_unfit_credential_confirms_nothing,
         a_session_stands_as_its_credential_does;

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
-use perilune::server::store::{Confirmation, Confirmed, CredentialSecret, NewCredential, Rotation, Scope, Standing};
-use perilune_proto::scalar::{DeliveryId, Generation, Secret};
+use perilune::server::store::{
+    Confirmation, Confirmed, CredentialSecret, DeliveryRecord, DeliveryState, ListDeliveries, NewCredential, Rotation,
+    Scope, Standing,
+};
+use perilune_proto::scalar::{DeliveryId, Generation, Secret, TaskVersion};
 
 use super::world::{
-    Bearer, DAY, LEASE, Reader, SECOND, World, acked, confirmation, name, new_credential, on_session, random, replayed,
+    Bearer, DAY, LEASE, Reader, SECOND, World, acked, confirmation, key, name, new_credential, on_session, random,
+    replayed,
 };
 
 pub(crate) async fn a_proof_confirms_once_and_is_replayed_after(world: World) {
@@ -93,6 +97,47 @@ pub(crate) async fn a_confirmed_proof_is_replayed_for_a_day(world: World) {
     world.pass(2 * SECOND).await;
     assert_eq!(world.store.sweep().await.expect("a sweep").forgotten, 1);
     assert_eq!(world.confirm(&reader, &lease).await, Confirmed::Lost);
+}
+
+pub(crate) async fn a_confirmed_delivery_is_listed_for_as_long_where_it_is_asked_for(world: World) {
+    let (reader, other) = (world.reader().await, world.reader().await);
+    world.write("q", 3).await;
+    let lease = world.lease_one(&reader).await;
+    world.confirm(&reader, &lease).await;
+    let elsewhere = world.lease_one(&other).await;
+    world.confirm(&other, &elsewhere).await;
+    let open = world.lease_one(&reader).await;
+
+    let acknowledged = listed(&world, &reader, &[DeliveryState::Acknowledged]).await;
+    assert_eq!(acknowledged.iter().map(|record| record.delivery_id).collect::<Vec<_>>(), [lease.delivery_id]);
+    assert_eq!(acknowledged[0].state, DeliveryState::Acknowledged);
+    assert_eq!(acknowledged[0].event.expect("in the log").task_version, TaskVersion(1));
+    let states = |found: Vec<DeliveryRecord>| found.into_iter().map(|record| record.state).collect::<Vec<_>>();
+    assert!(!states(listed(&world, &reader, &[]).await).contains(&DeliveryState::Acknowledged), "open ones by default");
+    let every = listed(&world, &reader, &DeliveryState::ALL).await;
+    for id in [lease.delivery_id, open.delivery_id] {
+        assert_eq!(every.iter().filter(|record| record.delivery_id == id).count(), 1, "each once");
+    }
+    world.pass(DAY - SECOND).await;
+    world.store.sweep().await.expect("swept");
+    assert_eq!(listed(&world, &reader, &[DeliveryState::Acknowledged]).await.len(), 1);
+    world.pass(SECOND * 2).await;
+    world.store.sweep().await.expect("swept");
+    assert_eq!(listed(&world, &reader, &[DeliveryState::Acknowledged]).await.len(), 0);
+}
+
+/// Every page's deliveries.
+async fn listed(world: &World, reader: &Reader, states: &[DeliveryState]) -> Vec<DeliveryRecord> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let list = ListDeliveries { key: key(reader), states: states.iter().copied().collect(), after, limit: 1 };
+        let page = world.store.deliveries(list).await.expect("a page");
+        found.extend(page.items);
+        after = page.next;
+        if after.is_none() {
+            return found;
+        }
+    }
 }
 
 pub(crate) async fn one_of_two_simultaneous_proofs_confirms(world: World) {

@@ -1,17 +1,18 @@
 //! Deliveries in memory.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use perilune_proto::lease::{Judgement, Lapsed, Moment, Phase, SecretMatch, window_room};
-use perilune_proto::scalar::{DeliveryId, Sequence};
+use perilune_proto::scalar::{DeliveryId, Sequence, TaskVersion};
 
 use super::super::bounds::{LEASE_BYTES_MAX, LEASES_MAX, SCAN_MAX};
 use super::super::frozen::timestamp;
 use super::super::{
-    AddBudget, Answer, Confirmation, Confirmed, Deliveries, DeliveryRecord, DeliveryState, Lease, LeaseRequest, Leases,
-    ListDeliveries, Page, Resource, Scope, SecretHash, SessionRequest, Standing, StoreError, SubscriptionKey, Supply,
-    Wake, fresh,
+    AddBudget, Answer, Confirmation, Confirmed, Deliveries, DeliveryRecord, DeliveryState, EventBrief, Lease,
+    LeaseRequest, Leases, ListDeliveries, Page, Resource, Scope, SecretHash, SessionRequest, Standing, StoreError,
+    SubscriptionKey, Supply, Wake, fresh,
 };
 use super::state::{Journey, Reader, State};
 use super::subscription::state_at;
@@ -35,11 +36,15 @@ impl Deliveries for MemoryStore {
         self.ask(move |state, times| {
             let reader = state.reader(list.key)?;
             let from = list.after.map_or(Bound::Unbounded, Bound::Excluded);
-            let mut wanted = reader
-                .open
-                .range((from, Bound::Unbounded))
-                .map(|(id, journey)| record(*id, journey, times.now))
-                .filter(|record| list.states.is_empty() || list.states.contains(&record.state));
+            let is_wanted = |record: &DeliveryRecord| match list.states.is_empty() {
+                true => record.state != DeliveryState::Acknowledged,
+                false => list.states.contains(&record.state),
+            };
+            let journeys =
+                reader.open.range((from, Bound::Unbounded)).chain(reader.confirmed.range((from, Bound::Unbounded)));
+            let wanted = journeys.map(|(id, journey)| record(*id, journey, times.now)).filter(is_wanted);
+            let mut wanted =
+                wanted.map(|record| (record.delivery_id, record)).collect::<BTreeMap<_, _>>().into_values();
             let limit = usize::try_from(list.limit).unwrap_or(usize::MAX);
             let items: Vec<_> = wanted.by_ref().take(limit).collect();
             let next = wanted.next().and(items.last()).map(|last| last.delivery_id);
@@ -246,12 +251,19 @@ impl Reader {
 fn record(delivery_id: DeliveryId, journey: &Journey, now: Moment) -> DeliveryRecord {
     let due = match journey.rules.phase() {
         Phase::Ready { from } => from,
+        Phase::Confirmed { at } => at,
         _ => journey.lapse,
     };
+    let event = &journey.event;
     DeliveryRecord {
         delivery_id,
-        event_id: journey.event.event_id,
-        sequence: Sequence(journey.event.sequence),
+        event_id: event.event_id,
+        sequence: Sequence(event.sequence),
+        event: Some(EventBrief {
+            status: event.status,
+            task_id: event.task_id,
+            task_version: TaskVersion(event.version),
+        }),
         state: state_at(journey, now),
         generation: journey.rules.generation(),
         budget: journey.rules.budget(),

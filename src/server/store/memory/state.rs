@@ -45,6 +45,7 @@ pub(super) struct Event {
     pub(super) queue: Name,
     pub(super) status: Status,
     pub(super) operation: Name,
+    pub(super) task_id: TaskId,
     pub(super) version: u64,
     pub(super) written: Moment,
     pub(super) json: Box<str>,

@@ -129,11 +129,12 @@ impl State {
     }
 }
 
-/// The state that an open delivery is in, swept or not.
+/// The state that a delivery is in, swept or not.
 pub(super) fn state_at(journey: &Journey, now: Moment) -> super::super::DeliveryState {
-    use super::super::DeliveryState::{Expired, Leased, Ready};
+    use super::super::DeliveryState::{Acknowledged, Expired, Leased, Ready};
     match journey.rules.phase() {
         Phase::Ready { .. } => Ready,
+        Phase::Confirmed { .. } => Acknowledged,
         Phase::Leased { until } if until > now => Leased,
         Phase::Leased { .. } if journey.rules.generation().0 < journey.rules.budget() => Ready,
         _ => Expired,

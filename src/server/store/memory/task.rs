@@ -68,6 +68,7 @@ impl State {
             queue: queue.clone(),
             status,
             operation,
+            task_id,
             version: version.0,
             written: wall,
             json,

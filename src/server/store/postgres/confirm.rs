@@ -24,6 +24,8 @@ const CONFIRM: &str = "WITH confirmed AS (
     UPDATE subscription SET open = open - 1, expired = expired - $4, acknowledged = acknowledged + 1
         WHERE subscription_no = $3";
 
+/// `delivery.state` of a confirmed delivery.
+pub(super) const CONFIRMED: i32 = 3;
 /// `delivery.state` of an EXPIRED delivery.
 pub(super) const EXPIRED: i32 = 2;
 

@@ -1,16 +1,17 @@
 //! Sessions and deliveries in PostgreSQL.
 
 use perilune_proto::lease::Moment;
-use perilune_proto::scalar::{DeliveryId, EventId, Generation, Sequence};
+use perilune_proto::scalar::{DeliveryId, EventId, Generation, Sequence, TaskId, TaskVersion};
 use sqlx::PgPool;
 
+use super::super::bounds::LISTED_MAX;
 use super::super::frozen::timestamp;
 use super::super::{
-    AddBudget, Answer, Confirmation, Confirmed, Deliveries, DeliveryRecord, DeliveryState, LeaseRequest, Leases,
-    ListDeliveries, Page, Resource, Scope, SessionRequest, Standing, StoreError, SubscriptionKey, Wake,
+    AddBudget, Answer, Confirmation, Confirmed, Deliveries, DeliveryRecord, DeliveryState, EventBrief, LeaseRequest,
+    Leases, ListDeliveries, Page, Resource, Scope, SessionRequest, Standing, StoreError, SubscriptionKey, Wake,
 };
 use super::PostgresStore;
-use super::confirm::{EXPIRED, confirm};
+use super::confirm::{CONFIRMED, EXPIRED, confirm};
 use super::credential::principal;
 use super::lanes::Unit;
 use super::lease::lease;
@@ -23,7 +24,7 @@ const GAP: &str = "SELECT EXISTS (SELECT 1
     FROM subscription s JOIN subscription_queue sq USING (subscription_no) JOIN queue q USING (queue_id)
     WHERE s.subscription_id = $1 AND q.forgotten_head > greatest(s.cursor, sq.origin))";
 
-/// Open deliveries with the state that each is in, swept or not.
+/// Deliveries with the state that each is in, swept or not.
 macro_rules! select_deliveries {
     ($which:literal, $rest:literal) => {
         concat!(
@@ -31,22 +32,32 @@ macro_rules! select_deliveries {
                 SELECT d.delivery_id, d.event_id, d.sequence, d.generation, d.budget, d.due_at,
                     CASE WHEN d.state = 1 AND d.due_at <= now.us
                         THEN CASE WHEN d.generation < d.budget THEN 0 ELSE 2 END
-                        ELSE d.state END AS state
-                FROM delivery d, (SELECT clock_us() AS us OFFSET 0) now
-                WHERE d.state < 3 AND ",
+                        ELSE d.state END AS state,
+                    e.status, e.task_id, e.task_version
+                FROM (SELECT clock_us() AS us OFFSET 0) now, delivery d LEFT JOIN event e ON e.sequence = d.sequence
+                WHERE ",
             $which,
-            ") open ",
+            ") listed ",
             $rest
         )
     };
 }
 const LIST: &str = select_deliveries!(
-    "d.subscription_no =
+    "d.state < 3 AND d.subscription_no =
         (SELECT s.subscription_no FROM subscription s WHERE s.subscription_id = $1 AND s.credential_id = $2)
         AND d.delivery_id > $3",
-    "WHERE ($4 >> open.state) & 1 = 1 ORDER BY open.delivery_id LIMIT $5"
+    "WHERE ($4 >> listed.state) & 1 = 1 ORDER BY listed.delivery_id LIMIT $5"
 );
-const ONE: &str = select_deliveries!("d.subscription_no = $1 AND d.delivery_id = $2", "");
+/// As `LIST`, with acknowledged ones, up to the id `$6`.
+const LIST_KEPT: &str = select_deliveries!(
+    "d.subscription_no =
+        (SELECT s.subscription_no FROM subscription s WHERE s.subscription_id = $1 AND s.credential_id = $2)
+        AND d.delivery_id > $3 AND d.delivery_id <= $6",
+    "WHERE ($4 >> listed.state) & 1 = 1 ORDER BY listed.delivery_id LIMIT $5"
+);
+/// The last id that a page looks at.
+const REACH: &str = "SELECT delivery_id FROM delivery WHERE delivery_id > $1 ORDER BY delivery_id LIMIT 1 OFFSET $2";
+const ONE: &str = select_deliveries!("d.state < 3 AND d.subscription_no = $1 AND d.delivery_id = $2", "");
 const KNOWN: &str = "SELECT 1 FROM subscription WHERE subscription_id = $1 AND credential_id = $2";
 const NOW: &str = "SELECT clock_us()";
 const ADD_ONE: &str = "WITH given AS (
@@ -101,16 +112,30 @@ async fn page(pool: PgPool, list: ListDeliveries) -> Result<Page<DeliveryRecord,
     let known = sqlx::query(KNOWN).bind(subscription.clone()).bind(credential.clone());
     known.fetch_optional(&pool).await?.ok_or(StoreError::NotFound(Resource::Subscription))?;
     let states = list.states.iter().fold(0_i64, |bits, state| bits | 1 << code(*state));
-    let rows = sqlx::query(LIST)
+    let after = list.after.map_or_else(Vec::new, |id| id.as_bytes().to_vec());
+    let kept = list.states.contains(&DeliveryState::Acknowledged);
+    let reach = if kept { reach(&pool, &after).await? } else { None };
+    let query = sqlx::query(if kept { LIST_KEPT } else { LIST })
         .bind(subscription)
         .bind(credential)
-        .bind(list.after.map_or_else(Vec::new, |id| id.as_bytes().to_vec()))
+        .bind(after)
         .bind(if states == 0 { i64::MAX } else { states })
-        .bind(i64::from(list.limit) + 1)
-        .fetch_all(&pool)
-        .await?;
+        .bind(i64::from(list.limit) + 1);
+    let query =
+        if kept { query.bind(reach.unwrap_or(DeliveryId::from_bytes([0xff; 16])).as_bytes().to_vec()) } else { query };
+    let rows = query.fetch_all(&pool).await?;
     let items = rows.iter().map(|row| record(Columns(row))).collect::<Result<Vec<_>, _>>()?;
-    Ok(Page::cut(items, list.limit, |record| record.delivery_id))
+    let mut page = Page::cut(items, list.limit, |record| record.delivery_id);
+    // What lies beyond has not been looked at.
+    page.next = page.next.or(reach);
+    Ok(page)
+}
+
+/// The last id that a page looks at; none where it reaches the end.
+async fn reach(pool: &PgPool, after: &[u8]) -> Result<Option<DeliveryId>, StoreError> {
+    let query = sqlx::query(REACH).bind(after.to_vec()).bind(i64::from(LISTED_MAX) - 1);
+    let row = query.fetch_optional(pool).await?;
+    row.map(|row| Columns(&row).id(0).map(DeliveryId::from_bytes)).transpose()
 }
 
 async fn add_one(unit: &mut Unit, add: AddBudget) -> Result<DeliveryRecord, StoreError> {
@@ -154,7 +179,16 @@ const fn code(state: DeliveryState) -> i32 {
         DeliveryState::Ready => 0,
         DeliveryState::Leased => 1,
         DeliveryState::Expired => EXPIRED,
+        DeliveryState::Acknowledged => CONFIRMED,
     }
+}
+
+fn brief(row: Columns<'_>) -> Result<EventBrief, StoreError> {
+    Ok(EventBrief {
+        status: row.status(7)?,
+        task_id: TaskId::from_bytes(row.id(8)?),
+        task_version: TaskVersion(row.count(9)?),
+    })
 }
 
 fn record(row: Columns<'_>) -> Result<DeliveryRecord, StoreError> {
@@ -164,6 +198,7 @@ fn record(row: Columns<'_>) -> Result<DeliveryRecord, StoreError> {
         delivery_id: DeliveryId::from_bytes(row.id(0)?),
         event_id: EventId::from_bytes(row.id(1)?),
         sequence: Sequence(row.count(2)?),
+        event: if row.is_null(7)? { None } else { Some(brief(row)?) },
         state: state.ok_or(StoreError::Damaged("a delivery's state is none"))?,
         generation: Generation(row.count(3)?),
         budget: row.count(4)?,

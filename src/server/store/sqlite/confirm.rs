@@ -71,6 +71,8 @@ async fn write(unit: &mut Unit, confirmation: &Confirmation, row: Columns<'_>) -
     Ok(())
 }
 
+/// `delivery.state` of a confirmed delivery.
+pub(super) const CONFIRMED: i64 = 3;
 /// `delivery.state` of an EXPIRED delivery.
 pub(super) const EXPIRED: i64 = 2;
 

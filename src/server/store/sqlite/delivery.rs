@@ -1,13 +1,15 @@
 //! Sessions and deliveries in SQLite.
 
-use perilune_proto::scalar::{DeliveryId, EventId, Generation, Sequence};
+use perilune_proto::scalar::{DeliveryId, EventId, Generation, Sequence, TaskId, TaskVersion};
+use sqlx::SqlitePool;
 
+use super::super::bounds::LISTED_MAX;
 use super::super::frozen::timestamp;
 use super::super::{
-    AddBudget, Answer, Confirmation, Confirmed, Deliveries, DeliveryRecord, DeliveryState, LeaseRequest, Leases,
-    ListDeliveries, Page, Resource, Scope, SessionRequest, Standing, StoreError, SubscriptionKey, Wake,
+    AddBudget, Answer, Confirmation, Confirmed, Deliveries, DeliveryRecord, DeliveryState, EventBrief, LeaseRequest,
+    Leases, ListDeliveries, Page, Resource, Scope, SessionRequest, Standing, StoreError, SubscriptionKey, Wake,
 };
-use super::confirm::{EXPIRED, confirm};
+use super::confirm::{CONFIRMED, EXPIRED, confirm};
 use super::credential::principal;
 use super::lease::lease;
 use super::record::{select_record, settings};
@@ -21,24 +23,38 @@ pub(super) const GAP: &str = "SELECT EXISTS (SELECT 1
     FROM subscription s JOIN subscription_queue sq USING (subscription_no) JOIN queue q USING (queue_id)
     WHERE s.subscription_id = ?1 AND q.forgotten_head > max(s.cursor, sq.origin))";
 
-/// An open delivery with the state that it is in, swept or not; `?1` is the steady time.
+/// A delivery with the state that it is in, swept or not; `?1` is the steady time.
 macro_rules! select_delivery {
-    ($rest:literal) => {
+    ($index:literal, $rest:literal) => {
         concat!(
             "SELECT d.delivery_id, d.event_id, d.sequence, d.generation, d.budget, d.due_at,
-                CASE WHEN d.state = 1 AND d.due_at <= ?1 THEN iif(d.generation < d.budget, 0, 2) ELSE d.state END AS now
-             FROM delivery d INDEXED BY delivery_open
+                CASE WHEN d.state = 1 AND d.due_at <= ?1 THEN iif(d.generation < d.budget, 0, 2) ELSE d.state END AS now,
+                e.status, e.task_id, e.task_version
+             FROM delivery d ",
+            $index,
+            " LEFT JOIN event e ON e.sequence = d.sequence
              WHERE d.subscription_no = ",
             $rest
         )
     };
 }
 pub(super) const LIST: &str = select_delivery!(
+    "INDEXED BY delivery_open",
     "(SELECT s.subscription_no FROM subscription s WHERE s.subscription_id = ?2 AND s.credential_id = ?3)
         AND d.state < 3 AND d.delivery_id > ?4 AND (?5 >> now) & 1
      ORDER BY d.delivery_id LIMIT ?6"
 );
-pub(super) const ONE: &str = select_delivery!("?2 AND d.state < 3 AND d.delivery_id = ?3");
+/// As `LIST`, with acknowledged ones, up to the id `?7`.
+pub(super) const LIST_KEPT: &str = select_delivery!(
+    "",
+    "(SELECT s.subscription_no FROM subscription s WHERE s.subscription_id = ?2 AND s.credential_id = ?3)
+        AND d.delivery_id > ?4 AND d.delivery_id <= ?7 AND (?5 >> now) & 1
+     ORDER BY d.delivery_id LIMIT ?6"
+);
+/// The last id that a page looks at.
+pub(super) const REACH: &str = "SELECT delivery_id FROM delivery WHERE delivery_id > ?1
+    ORDER BY delivery_id LIMIT 1 OFFSET ?2";
+pub(super) const ONE: &str = select_delivery!("INDEXED BY delivery_open", "?2 AND d.state < 3 AND d.delivery_id = ?3");
 pub(super) const KNOWN: &str = "SELECT 1 FROM subscription WHERE subscription_id = ?1 AND credential_id = ?2";
 pub(super) const ADD_ONE: &str = "SAVEPOINT question;
     UPDATE delivery SET state = 0, due_at = ?2, budget = generation + ?3 WHERE delivery_id = ?1;
@@ -96,17 +112,31 @@ async fn page(store: &SqliteStore, list: ListDeliveries) -> Result<Page<Delivery
     let known = sqlx::query(KNOWN).bind(subscription.clone()).bind(credential.clone());
     known.fetch_optional(pool).await?.ok_or(StoreError::NotFound(Resource::Subscription))?;
     let states = list.states.iter().fold(0_i64, |bits, state| bits | 1 << code(*state));
-    let rows = sqlx::query(LIST)
+    let after = list.after.map_or_else(Vec::new, |id| id.as_bytes().to_vec());
+    let kept = list.states.contains(&DeliveryState::Acknowledged);
+    let reach = if kept { reach(pool, &after).await? } else { None };
+    let query = sqlx::query(if kept { LIST_KEPT } else { LIST })
         .bind(micros(times.now))
         .bind(subscription)
         .bind(credential)
-        .bind(list.after.map_or_else(Vec::new, |id| id.as_bytes().to_vec()))
+        .bind(after)
         .bind(if states == 0 { i64::MAX } else { states })
-        .bind(i64::from(list.limit) + 1)
-        .fetch_all(pool)
-        .await?;
+        .bind(i64::from(list.limit) + 1);
+    let query =
+        if kept { query.bind(reach.unwrap_or(DeliveryId::from_bytes([0xff; 16])).as_bytes().to_vec()) } else { query };
+    let rows = query.fetch_all(pool).await?;
     let items = rows.iter().map(|row| record(Columns(row))).collect::<Result<Vec<_>, _>>()?;
-    Ok(Page::cut(items, list.limit, |record| record.delivery_id))
+    let mut page = Page::cut(items, list.limit, |record| record.delivery_id);
+    // What lies beyond has not been looked at.
+    page.next = page.next.or(reach);
+    Ok(page)
+}
+
+/// The last id that a page looks at; none where it reaches the end.
+async fn reach(pool: &SqlitePool, after: &[u8]) -> Result<Option<DeliveryId>, StoreError> {
+    let query = sqlx::query(REACH).bind(after.to_vec()).bind(i64::from(LISTED_MAX) - 1);
+    let row = query.fetch_optional(pool).await?;
+    row.map(|row| Columns(&row).id(0).map(DeliveryId::from_bytes)).transpose()
 }
 
 async fn add_one(unit: &mut Unit, add: AddBudget) -> Result<DeliveryRecord, StoreError> {
@@ -145,7 +175,16 @@ const fn code(state: DeliveryState) -> i64 {
         DeliveryState::Ready => 0,
         DeliveryState::Leased => 1,
         DeliveryState::Expired => EXPIRED,
+        DeliveryState::Acknowledged => CONFIRMED,
     }
+}
+
+fn brief(row: Columns<'_>) -> Result<EventBrief, StoreError> {
+    Ok(EventBrief {
+        status: row.status(7)?,
+        task_id: TaskId::from_bytes(row.id(8)?),
+        task_version: TaskVersion(row.count(9)?),
+    })
 }
 
 fn record(row: Columns<'_>) -> Result<DeliveryRecord, StoreError> {
@@ -155,6 +194,7 @@ fn record(row: Columns<'_>) -> Result<DeliveryRecord, StoreError> {
         delivery_id: DeliveryId::from_bytes(row.id(0)?),
         event_id: EventId::from_bytes(row.id(1)?),
         sequence: Sequence(row.count(2)?),
+        event: if row.is_null(7)? { None } else { Some(brief(row)?) },
         state: state.ok_or(StoreError::Damaged("a delivery's state is none"))?,
         generation: Generation(row.count(3)?),
         budget: row.count(4)?,

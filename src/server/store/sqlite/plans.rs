@@ -21,6 +21,8 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("delivery::SETTINGS", delivery::SETTINGS),
     ("delivery::GAP", delivery::GAP),
     ("delivery::LIST", delivery::LIST),
+    ("delivery::LIST_KEPT", delivery::LIST_KEPT),
+    ("delivery::REACH", delivery::REACH),
     ("delivery::ONE", delivery::ONE),
     ("delivery::KNOWN", delivery::KNOWN),
     ("delivery::ADD_ONE", delivery::ADD_ONE),
