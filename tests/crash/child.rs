@@ -95,11 +95,16 @@ impl Worker {
         (self.heard(), ended.success())
     }
 
+    /// What it has told so far.
+    pub(crate) fn told(&self) -> Told {
+        *self.told.0.lock().expect("no panic")
+    }
+
     fn heard(&mut self) -> Told {
         if let Some(reader) = self.reader.take() {
             reader.join().expect("heard");
         }
-        *self.told.0.lock().expect("no panic")
+        self.told()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::ledger::{self, Deaths};
 use crate::platform::Platform;
 use crate::servers::Place;
 
-/// How long a worker may take until it handles an event, before it is killed all the same.
+/// How long workers may take until they handle events, before one is killed all the same.
 const WORKS_WITHIN: Duration = Duration::from_secs(2);
 /// How long after a worker was seen at work it is killed, at most: in its transaction, at its commit, or between two.
 const KILLED_WITHIN_MS: u64 = 60;
@@ -64,6 +64,7 @@ impl<'a> Run<'a> {
     fn turn(&mut self) {
         let due = self.plan.events * self.deaths.workers / self.plan.kills.max(1);
         self.platform.publish((due + AHEAD).min(self.plan.events));
+        self.wait_for_progress(due);
         let chosen = usize::try_from(self.rng.below(2)).expect("0 or 1");
         let mut worker = self.workers.remove(chosen);
         // One in eight is killed wherever it is, at its start or idle; the others once they have been seen at work.
@@ -87,6 +88,15 @@ impl<'a> Run<'a> {
             self.database_killed = Some(Instant::now());
         }
         self.workers.push(Worker::start(self.place, &self.platform));
+    }
+
+    /// Waits until about as many events were handled as are due by now, so that the kills are spread over all of them.
+    fn wait_for_progress(&self, due: u64) {
+        let until = Instant::now() + WORKS_WITHIN;
+        let begun = || self.deaths.handled + self.workers.iter().map(|worker| worker.told().begun).sum::<u64>();
+        while begun() < due && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Whether one of so many kills, spread at random over the run, falls into this turn.

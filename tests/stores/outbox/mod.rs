@@ -2,6 +2,7 @@
 
 mod dead;
 mod http;
+mod metrics;
 mod order;
 mod sending;
 mod sharing;
