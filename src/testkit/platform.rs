@@ -17,6 +17,7 @@ use perilune_proto::session::server::Terms;
 use tokio::sync::oneshot;
 
 use super::assertion::{Unmet, unconfirmed};
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 use super::gate::Gate;
 use super::journal::Journal;
 use super::rules::{Rules, SUBSCRIPTION};
@@ -98,7 +99,7 @@ impl Platform {
         let address = listener.local_addr()?;
         let journal = Journal::new();
         let rules = Rules::new(script, terms, journal.clone(), Instant::now());
-        let hub = Arc::new(Hub::new(rules, format!("testkit-{:032x}", rand::random::<u128>())));
+        let hub = Arc::new(Hub::new(rules));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
         let served = Arc::clone(&hub);
@@ -130,7 +131,7 @@ impl Platform {
     /// The credential that it accepts, for a client with options of its own.
     #[must_use]
     pub fn credential(&self) -> Credential {
-        Credential::new(self.hub.credential.clone()).expect("hexadecimal digits are visible ASCII")
+        Credential::new(self.hub.credential()).expect("hexadecimal digits are visible ASCII")
     }
 
     /// A client with its credential.
@@ -196,8 +197,10 @@ impl Platform {
         self.journal.until("all events to be confirmed", SOON, |records| unconfirmed(records).is_empty()).await
     }
 
-    pub(crate) fn set_gate(&self, gate: Option<Arc<Gate>>) {
-        self.hub.set_gate(gate);
+    /// Lets another process take the place of the one before, whose credential is worth nothing any more.
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+    pub(crate) fn admit(&self, gate: Arc<Gate>) {
+        self.hub.admit(gate);
     }
 }
 
@@ -214,5 +217,43 @@ impl fmt::Debug for Platform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Not the credential.
         f.debug_struct("Platform").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
+mod tests {
+    use perilune_actors::client::EventRegistration;
+
+    use super::*;
+    use crate::testkit::gate::Harm;
+
+    #[test]
+    fn a_process_whose_place_was_taken_is_not_let_in() {
+        actix_rt::System::new().block_on(async {
+            let platform = Platform::start(Script::new()).expect("a free port");
+            let registration = EventRegistration { subscription_id: SUBSCRIPTION, capacity: 1 };
+            platform.admit(Arc::new(Gate::new(Harm::Crash)));
+            let first = platform.client();
+            first.dial_events(registration).await.expect("the first process");
+            platform.admit(Arc::new(Gate::new(Harm::Crash)));
+            assert_eq!(first.dial_events(registration).await.expect_err("replaced").status(), Some(401));
+            platform.client().dial_events(registration).await.expect("the second process");
+        });
+    }
+
+    #[test]
+    fn a_dead_process_is_cut_and_finds_nobody() {
+        actix_rt::System::new().block_on(async {
+            let platform = Platform::start(Script::new()).expect("a free port");
+            let registration = EventRegistration { subscription_id: SUBSCRIPTION, capacity: 1 };
+            let gate = Arc::new(Gate::new(Harm::Crash));
+            platform.admit(Arc::clone(&gate));
+            let client = platform.client();
+            let connection = client.dial_events(registration).await.expect("a session");
+            gate.arm(1);
+            gate.pass(|| "elsewhere".to_owned()).expect_err("it dies");
+            connection.next().await.expect_err("cut");
+            assert_eq!(client.dial_events(registration).await.expect_err("nobody").status(), None);
+        });
     }
 }

@@ -114,7 +114,7 @@ where
         if let Some(number) = strikes_at {
             opened.gate.arm(number);
         }
-        platform.set_gate(Some(Arc::clone(&opened.gate)));
+        platform.admit(Arc::clone(&opened.gate));
         let consumer = platform
             .consumer()
             .capacity(1)

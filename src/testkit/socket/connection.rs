@@ -58,7 +58,7 @@ pub(super) async fn serve(hub: Arc<Hub>, mut socket: TcpStream) {
     let Ok(request) = Request::read(&mut socket, &mut unread).await else { return };
     let answer = match fault {
         Some(DialFault::Refuse(status)) => Err(status),
-        _ => request.answer(&hub.credential),
+        _ => request.answer(&hub.credential()),
     };
     let mut connection = Connection { socket, unread, budget, gate, hub, id };
     match answer {

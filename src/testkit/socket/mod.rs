@@ -6,8 +6,8 @@ mod handshake;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
@@ -15,31 +15,38 @@ use tokio::sync::{Notify, mpsc};
 use super::gate::Gate;
 use super::rules::{ConnectionId, Output, Rules};
 
+/// How long a listener rests that could not accept.
+const ACCEPT_RETRY: Duration = Duration::from_millis(10);
+
 /// What the threads share: the rules, and where each connection's outputs go.
 pub(crate) struct Hub {
     state: Mutex<State>,
     /// The next deadline may have changed.
     touched: Notify,
-    pub(crate) credential: String,
 }
 
 struct State {
     rules: Rules,
     wires: BTreeMap<ConnectionId, mpsc::UnboundedSender<Output>>,
+    credential: String,
     /// Numbers the frames of new connections, where somebody counts.
     gate: Option<Arc<Gate>>,
 }
 
 impl Hub {
-    pub(crate) fn new(rules: Rules, credential: String) -> Self {
-        let state = State { rules, wires: BTreeMap::new(), gate: None };
-        Self { state: Mutex::new(state), touched: Notify::new(), credential }
+    pub(crate) fn new(rules: Rules) -> Self {
+        let state = State { rules, wires: BTreeMap::new(), credential: fresh_credential(), gate: None };
+        Self { state: Mutex::new(state), touched: Notify::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets something happen, and hands out what follows from it.
     pub(crate) fn act<T>(&self, act: impl FnOnce(&mut Rules, Instant) -> T) -> T {
         let done = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state();
             let done = act(&mut state.rules, Instant::now());
             while let Some((id, output)) = state.rules.poll_output() {
                 // A connection that has gone is what a cut comes to. What waits is bounded by the sessions' credit.
@@ -51,45 +58,61 @@ impl Hub {
         done
     }
 
-    /// Numbers the frames of the connections that are made from now on.
-    pub(crate) fn set_gate(&self, gate: Option<Arc<Gate>>) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).gate = gate;
+    /// Lets another process take the place of the one before: its frames are numbered, and the credential changes, so
+    /// that a dead process which comes back is no longer let in.
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+    pub(crate) fn admit(&self, gate: Arc<Gate>) {
+        let mut state = self.state();
+        state.gate = Some(gate);
+        state.credential = fresh_credential();
+    }
+
+    /// The credential that is accepted.
+    pub(crate) fn credential(&self) -> String {
+        self.state().credential.clone()
     }
 
     fn gate(&self) -> Option<Arc<Gate>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).gate.clone()
+        self.state().gate.clone()
     }
 
     fn attach(&self, id: ConnectionId) -> mpsc::UnboundedReceiver<Output> {
         let (sender, outputs) = mpsc::unbounded_channel();
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).wires.insert(id, sender);
+        self.state().wires.insert(id, sender);
         self.act(|rules, now| rules.upgraded(id, now));
         outputs
     }
 
     fn detach(&self, id: ConnectionId) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).wires.remove(&id);
+        self.state().wires.remove(&id);
         self.act(|rules, _| rules.gone(id));
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).rules.poll_timeout()
+        self.state().rules.poll_timeout()
     }
+}
+
+fn fresh_credential() -> String {
+    format!("testkit-{:032x}", rand::random::<u128>())
 }
 
 /// Accepts connections and keeps the time until it is dropped. Must be called on a runtime.
 pub(crate) async fn serve(hub: Arc<Hub>, listener: std::net::TcpListener) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    let accepts = async {
-        loop {
-            let (socket, _) = listener.accept().await?;
-            socket.set_nodelay(true)?;
-            tokio::spawn(connection::serve(Arc::clone(&hub), socket));
-        }
-    };
-    tokio::select! {
-        ended = accepts => ended,
-        () = keep_time(&hub) => Ok(()),
+    tokio::join!(accept(&hub, &listener), keep_time(&hub));
+    Ok(())
+}
+
+async fn accept(hub: &Arc<Hub>, listener: &TcpListener) {
+    loop {
+        // Whoever is gone again before it was accepted is no reason to end.
+        let Ok((socket, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_RETRY).await;
+            continue;
+        };
+        let _ = socket.set_nodelay(true);
+        tokio::spawn(connection::serve(Arc::clone(hub), socket));
     }
 }
 
