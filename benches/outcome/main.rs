@@ -81,16 +81,22 @@ fn main() {
     actix_rt::System::new().block_on(run(&url, &size));
 }
 
-async fn run(url: &str, size: &Size) {
+/// A pool of its own for each part: a connection lives on the thread that opened it, and a server's threads end with it.
+async fn open(url: &str) -> (PgPool, Operations<sqlx::Postgres>) {
     let DatabaseUrl::Postgres(options) = url.parse().expect("a PostgreSQL URL") else { panic!("not PostgreSQL") };
     let settings = PoolSettings { statement_timeout: Duration::from_secs(600), ..PoolSettings::default() };
     let pool = pool::connect_postgres(&options, &settings).await.expect("connected");
     let prefix: TablePrefix = "bench_".parse().expect("a prefix");
-    drop_tables(&pool).await;
     let operations = Operations::builder(pool.clone(), KeyRing::new(Key::new(KeyId(1), [1; 32])))
         .table_prefix(prefix)
         .operation::<CloseAccount>()
         .build();
+    (pool, operations)
+}
+
+async fn run(url: &str, size: &Size) {
+    let (pool, operations) = open(url).await;
+    drop_tables(&pool).await;
     operations.migrate().await.expect("migrated");
     // Half of them somebody else's, for the 404s of another tenant.
     let running = "INSERT INTO bench_operations SELECT lpad(to_hex(n), 32, '0'), 'CloseAccount', CASE WHEN n % 2 = 0 THEN NULL ELSE 'other' END, \
@@ -99,10 +105,11 @@ async fn run(url: &str, size: &Size) {
     execute(&pool, "ANALYZE bench_operations").await;
     println!("{} operations on PostgreSQL", size.operations);
     if size.includes("status") {
+        let (pool, operations) = open(url).await;
         status::compare(&pool, &operations, size).await;
     }
     if size.includes("timing") {
-        timing::compare(&operations, size).await;
+        timing::compare(&open(url).await.1, size).await;
     }
     if size.includes("purge") {
         purge::compare(&pool, &operations, size).await;
