@@ -92,7 +92,7 @@ class Publisher(threading.Thread):
     def __init__(self, server, a_second):
         super().__init__(daemon=True)
         self.server, self.pause, self.over = server, 1 / a_second, threading.Event()
-        self.reported = {}
+        self.reported = set()
 
     def connect(self):
         host, port = self.server.listen.rsplit(":", 1)
@@ -104,7 +104,7 @@ class Publisher(threading.Thread):
     def run(self):
         connection, number = None, 0
         while not self.over.is_set():
-            task, asked = f"{number:032x}", time.monotonic()
+            task = f"{number:032x}"
             try:
                 if connection is None:
                     connection = self.connect()
@@ -115,7 +115,7 @@ class Publisher(threading.Thread):
                 answer = connection.getresponse()
                 answer.read()
                 if answer.status in (200, 201):
-                    self.reported[task] = asked
+                    self.reported.add(task)
                     number += 1
             except (OSError, http.client.HTTPException):
                 # Asked again with the same key: whether it was written does not matter.
@@ -124,37 +124,51 @@ class Publisher(threading.Thread):
 
 
 class Consumer:
-    """`perilune consume --print` with an inbox: each line it prints is noted with its time."""
+    """`perilune consume --print` with an inbox: each line it prints is counted, each notice noted with its time."""
 
-    def __init__(self, server, publisher, subscription, url, prefix=(), variables=None):
-        self.publisher, self.seen, self.latest = publisher, collections.Counter(), 0
-        self.lock = threading.Condition()
-        command = [*prefix, server.binary, "consume", "--subscription", subscription, "--url", url, "--capacity", "8", "--print",
+    def __init__(self, server, subscription, url, prefix=(), variables=None):
+        self.seen, self.connected, self.confirmed = collections.Counter(), 0, 0
+        self.lock, self.log = threading.Condition(), collections.deque(maxlen=50)
+        command = [*prefix, server.binary, "consume", "--subscription", subscription, "--url", url, "--capacity", "8", "--print", "--notices",
                    "--reconnect-min-delay", "100ms", "--reconnect-max-delay", f"{int(BACKOFF_MAX * 1000)}ms",
                    "--inbox", f"sqlite:{server.root}/inbox.db", "--consumer", "faults"]
-        self.log = server.root / "consumer.log"
-        with open(self.log, "ab") as log:
-            self.process = start(command, env={**server.env, **(variables or {})}, stderr=log)
-        threading.Thread(target=self.read, daemon=True).start()
+        self.process = start(command, env={**server.env, **(variables or {})}, stderr=subprocess.PIPE)
+        for read in (self.read_events, self.read_notices):
+            threading.Thread(target=read, daemon=True).start()
 
-    def read(self):
+    def read_events(self):
         for line in self.process.stdout:
-            task = json.loads(line)["task_id"]
             with self.lock:
-                self.seen[task] += 1
-                # Its report may still be without an answer, and so without a time.
-                self.latest = max(self.latest, self.publisher.reported.get(task, 0))
+                self.seen[json.loads(line)["task_id"]] += 1
+
+    def read_notices(self):
+        for line in self.process.stderr:
+            now = time.monotonic()
+            with self.lock:
+                try:
+                    kind = json.loads(line)["kind"]
+                except (ValueError, KeyError):
+                    self.log.append(line.decode(errors="replace"))
+                    continue
+                if kind == "connected":
+                    self.connected = now
+                if kind == "acknowledged":
+                    self.confirmed = now
                 self.lock.notify_all()
 
-    def resumed(self, healed, patience):
-        """How long after `healed` an event came that was reported later than that."""
+    def resumed(self, healed, patience, lost=None):
+        """How long after `healed` something was confirmed; on a connection made after `lost`, where the one before is gone."""
         with self.lock:
-            came = self.lock.wait_for(lambda: self.latest >= healed or self.process.poll() is not None, patience)
+            came = self.lock.wait_for(lambda: self.is_back(healed, lost) or self.process.poll() is not None, patience)
+            log = "".join(self.log)
         if self.process.poll() is not None:
-            raise SystemExit(f"FAILED: the consumer ended with {self.process.returncode}: {self.log.read_text()[-2_000:]}")
+            raise SystemExit(f"FAILED: the consumer ended with {self.process.returncode}: {log}")
         if not came:
-            raise SystemExit(f"FAILED: no event within {patience:.0f} s of the end of a fault")
+            raise SystemExit(f"FAILED: nothing confirmed within {patience:.0f} s of the end of a fault: {log}")
         return time.monotonic() - healed
+
+    def is_back(self, healed, lost):
+        return self.confirmed >= healed and (lost is None or self.confirmed > self.connected >= lost)
 
     def stop(self):
         self.process.terminate()
@@ -169,6 +183,11 @@ class Verdict:
 
     def __init__(self):
         self.took, self.faults = collections.defaultdict(list), []
+
+    def hit(self, fault, connections):
+        """A fault that meets no connection proves nothing."""
+        if not connections:
+            self.faults.append(f"{fault}: there was no connection to try it on")
 
     def add(self, fault, seconds, bound=BACKOFF_MAX + HEARTBEAT):
         self.took[fault].append(seconds)
@@ -190,7 +209,7 @@ class Verdict:
         code = consumer.stop()
         with consumer.lock:
             seen = dict(consumer.seen)
-        missing, twice = publisher.reported.keys() - seen.keys(), [task for task, times in seen.items() if times > 1]
+        missing, twice = publisher.reported - seen.keys(), [task for task, times in seen.items() if times > 1]
         print(f"{what}: {len(publisher.reported)} reported, {len(seen)} handled, {len(missing)} missing, {len(twice)} twice, exit {code}",
               flush=True)
         if missing or twice or code != 0:

@@ -36,21 +36,18 @@ def network(given, draw, root, verdict):
     subscription = server.subscription("network")
     publisher = Publisher(server, 40)
     publisher.start()
-    consumer = Consumer(server, publisher, subscription, server.url(f"127.0.0.1:{proxy.port}"))
+    consumer = Consumer(server, subscription, server.url(f"127.0.0.1:{proxy.port}"))
     consumer.resumed(time.monotonic(), PATIENCE)
     faults = ["silent", "forgotten", "corrupting", "truncating", "stalled", "FIN", "RST"] * given.rounds
     draw.shuffle(faults)
     for fault in faults:
         time.sleep(draw.uniform(0.2, 1.0))
         if fault in ("FIN", "RST"):
-            proxy.cut(politely=fault == "FIN")
             healed = time.monotonic()
-            verdict.add(fault, consumer.resumed(healed, PATIENCE))
+            verdict.hit(fault, proxy.cut(politely=fault == "FIN"))
+            verdict.add(fault, consumer.resumed(healed, PATIENCE, lost=healed))
             continue
-        if fault == "forgotten":
-            proxy.forget()
-        else:
-            proxy.begin(fault, allowance=draw.randrange(1, 3_000))
+        verdict.hit(fault, proxy.forget() if fault == "forgotten" else proxy.begin(fault, allowance=draw.randrange(1, 3_000)))
         time.sleep(draw.uniform(0.2, 4.0))
         healed = proxy.heal()
         # Bytes that were lost are never sent again by a proxy: only the request's own timeout tells.
@@ -65,14 +62,15 @@ def restarts(given, draw, root, verdict):
     subscription = server.subscription("restarts")
     publisher = Publisher(server, 200)
     publisher.start()
-    consumer = Consumer(server, publisher, subscription, f"http://{server.listen}")
+    consumer = Consumer(server, subscription, f"http://{server.listen}")
     consumer.resumed(time.monotonic(), PATIENCE)
     for _ in range(given.restarts):
         time.sleep(draw.uniform(0.05, 0.5))
+        lost = time.monotonic()
         server.kill()
         time.sleep(draw.uniform(0.0, 0.3))
         server.start()
-        verdict.add("server killed", consumer.resumed(time.monotonic(), PATIENCE))
+        verdict.add("server killed", consumer.resumed(time.monotonic(), PATIENCE, lost))
     verdict.balance("restarts", server, subscription, publisher, consumer)
     server.kill()
 
@@ -88,7 +86,7 @@ def clock(given, draw, root, verdict):
     subscription = server.subscription("clock")
     publisher = Publisher(server, 40)
     publisher.start()
-    consumer = Consumer(server, publisher, subscription, f"http://{server.listen}", variables=jumping)
+    consumer = Consumer(server, subscription, f"http://{server.listen}", variables=jumping)
     consumer.resumed(time.monotonic(), PATIENCE)
     for jump in ["+3600", "+0", "-3600", "+0", "+86400", "-86400", "+0"] * max(1, given.rounds // 3):
         time.sleep(draw.uniform(0.5, 1.5))
@@ -118,7 +116,7 @@ def namespace(given, draw, root, verdict):
         subscription = server.subscription("namespace")
         publisher = Publisher(server, 40)
         publisher.start()
-        consumer = Consumer(server, publisher, subscription, f"http://{server.listen}", prefix=["ip", "netns", "exec", host])
+        consumer = Consumer(server, subscription, f"http://{server.listen}", prefix=["ip", "netns", "exec", host])
         consumer.resumed(time.monotonic(), PATIENCE)
 
         def lose(change):

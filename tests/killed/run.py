@@ -27,6 +27,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 WEBHOOK_SECRET = b"a secret of this run alone"
+KILLED = ("publisher", "server", "exec", "print", "forward")
 PATIENCE = 240  # seconds in which everything must have come after the last kill
 
 
@@ -113,7 +114,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--perilune", required=True)
     options.add_argument("--ndjson", required=True)
-    options.add_argument("--kills", type=int, default=20, help="of publisher, server and consumer each")
+    options.add_argument("--kills", type=int, default=20, help="of publisher, server and each of three consumers")
     options.add_argument("--seed", type=int, default=None)
     given = options.parse_args()
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
@@ -168,7 +169,7 @@ def run(given, draw, root, children, expected, count):
         ready.set()
         return process
 
-    over = threading.Event()
+    over, unasked = threading.Event(), []
 
     def keep(name, begin):
         """Starts a process again whenever it has ended, until the run is over."""
@@ -176,8 +177,9 @@ def run(given, draw, root, children, expected, count):
             process = begin()
             while process.poll() is None and not over.is_set():
                 time.sleep(0.02)
-            if process.poll() not in (None, 0, -signal.SIGKILL) and name != "publisher":
-                print(f"{name} ended by itself with {process.returncode}", flush=True)
+            if not over.is_set() and process.poll() != -signal.SIGKILL:
+                # Nobody killed it: a crash, or an error that it takes for permanent.
+                unasked.append(f"{name} ended by itself with {process.returncode}")
 
     threading.Thread(target=keep, args=("server", serve), daemon=True).start()
     wait_until("the server listens", ready.is_set, 30)
@@ -228,7 +230,7 @@ def run(given, draw, root, children, expected, count):
     enough = threading.Event()
     threading.Thread(target=publish, daemon=True).start()
 
-    names = [name for name in ("publisher", "server", "exec") for _ in range(given.kills)]
+    names = [name for name in KILLED for _ in range(given.kills)]
     draw.shuffle(names)
     for at, name in enumerate(names):
         time.sleep(draw.uniform(0.02, 0.4))
@@ -262,7 +264,7 @@ def run(given, draw, root, children, expected, count):
     wait_until("every delivery is acknowledged", lambda: all(map(settled, subscriptions)))
     over.set()
 
-    faults = []
+    faults = list(unasked)
     with sqlite3.connect(business) as connection:
         rows = connection.execute("SELECT task_id, times, payload, result FROM effect").fetchall()
     faults += [f"task {task} was applied {times} times" for task, times, _, _ in rows if times != 1]
@@ -275,7 +277,7 @@ def run(given, draw, root, children, expected, count):
         if expected[json.loads(text)["task_id"]] != got:
             faults.append(f"task {json.loads(text)['task_id']} was printed or forwarded changed")
     faults += [f"event {event} had a bad signature" for event in Receiver.bad]
-    faults += [f"{name} was killed {children.kills.get(name, 0)} times" for name in ("publisher", "server", "exec")
+    faults += [f"{name} was killed {children.kills.get(name, 0)} times" for name in KILLED
                if children.kills.get(name, 0) < given.kills]
 
     print(f"published     {count}\napplied       {len(rows)}, each once\nforwarded     {len(Receiver.received)}\n"
