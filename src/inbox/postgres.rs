@@ -13,6 +13,8 @@ use crate::sql::Engine;
 /// goes before it. The empty transaction behind it is for sqlx, which counts one as open. One round trip in all.
 const FINISH: &str = "SELECT 1; COMMIT; BEGIN";
 
+// The pruner's limit is a time that stands still within its statement, so that the index ends the search: by
+// `clock_timestamp()` it would look at every settled row where none is old enough.
 const TEXT: Text = Text {
     insert: "INSERT INTO {prefix}inbox (consumer_name, event_id, event_type, task_id, task_version, received_at)
         VALUES ($1, $2, $3, $4, $5, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
@@ -23,7 +25,7 @@ const TEXT: Text = Text {
     prune: "DELETE FROM {prefix}inbox WHERE ctid = ANY (ARRAY(
             SELECT ctid FROM {prefix}inbox
             WHERE consumer_name = $1 AND settled_at IS NOT NULL
-                AND settled_at < (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $2
+                AND settled_at < (extract(epoch FROM statement_timestamp()) * 1000000)::bigint - $2
             ORDER BY settled_at LIMIT $3 FOR UPDATE SKIP LOCKED))",
     make_turn: "INSERT INTO {prefix}inbox_pruner (consumer_name, holder, held_until) VALUES ($1, '', 0)
         ON CONFLICT (consumer_name) DO NOTHING",

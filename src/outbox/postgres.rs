@@ -6,7 +6,8 @@ use super::store::{ClaimedRow, DeadRow, Dialect, End, Lane, NewRow, OutboxStore,
 use crate::sql::prefix::Statement;
 
 const DIALECT: Dialect = Dialect {
-    now: "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+    // It stands still within a statement, so that the index ends the search for what is due.
+    now: "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint",
     lock_lane: "SELECT pg_advisory_xact_lock(?)",
     claim: "UPDATE {prefix}outbox SET claim = ?, due_at = {now} + ?, attempts = attempts + 1
         WHERE id = ANY (ARRAY(
