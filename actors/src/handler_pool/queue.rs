@@ -110,6 +110,8 @@ struct State {
     waking: usize,
     threads: usize,
     threads_max: usize,
+    /// A thread could not be made: none is tried before the next nudge.
+    short: bool,
     /// How many jobs were ever taken: tells whether anything moves.
     taken: u64,
     closed: bool,
@@ -143,6 +145,7 @@ impl Queue {
                 waking: 0,
                 threads: 0,
                 threads_max: slots + 1,
+                short: false,
                 taken: 0,
                 closed: false,
             }),
@@ -225,6 +228,7 @@ impl Queue {
     /// user code left behind. Answers the new count while there is something to do.
     pub(super) fn nudge(&self, taken: u64) -> (Option<u64>, Hire) {
         let mut state = self.state();
+        state.short = false;
         if !state.has_job() {
             return (None, Hire::Nobody);
         }
@@ -303,7 +307,16 @@ impl Queue {
         drop(left);
     }
 
-    /// A thread has ended, or could not be made. Only the end of a thread asks for another one.
+    /// A thread that was counted could not be made. Nobody is sent in its place before the next nudge: whoever has no
+    /// threads now has none in the next moment either.
+    pub(super) fn not_made(&self) {
+        let mut state = self.state();
+        state.threads = state.threads.saturating_sub(1);
+        state.waking = state.waking.saturating_sub(1);
+        state.short = true;
+    }
+
+    /// A thread has ended.
     pub(super) fn leave(&self, seat: &Arc<Seat>) -> Hire {
         let mut state = self.state();
         state.threads = state.threads.saturating_sub(1);
@@ -360,12 +373,12 @@ impl State {
             self.waking += 1;
             seat.woken.store(true, Ordering::Relaxed);
             Wake::Seat(seat)
-        } else if self.threads < self.threads_max {
+        } else if self.threads < self.threads_max && !self.short {
             self.waking += 1;
             self.threads += 1;
             Wake::NewThread
         } else {
-            // Everybody works; whoever is done first looks here.
+            // Everybody works, and whoever is done first looks here; or there are no threads to be had.
             Wake::Nobody
         }
     }

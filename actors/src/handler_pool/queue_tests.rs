@@ -8,7 +8,8 @@ use perilune_proto::scalar::{Generation, SubscriptionId};
 
 use super::queue::{Hire, Job, LINGER, Pace, Queue, Seat};
 use super::run::{Report, Run};
-use super::{Cancellation, EventContext};
+use super::worker::hire;
+use super::{Cancellation, EventContext, Handlers, handler_fn, shared};
 use crate::clock::now;
 use crate::support::event;
 
@@ -73,6 +74,29 @@ async fn a_thread_that_is_held_up_is_replaced_by_the_next() {
     assert_eq!(queue.nudge(0), (Some(0), Hire::Thread), "nothing has moved since");
     assert_eq!(next(&queue, &Seat::hired(), &std::cell::Cell::new(0)).await, 1);
     assert_eq!(queue.nudge(0), (None, Hire::Nobody), "nothing is queued");
+}
+
+/// However often a thread can't be had, the pool has all of its threads once there are some again. Only the nudge tries
+/// again, since every tick would be too often.
+#[actix::test]
+async fn threads_that_can_not_be_made_take_no_place_from_those_that_can() {
+    let queue = Arc::new(Queue::new(2));
+    let handlers = Arc::new(Handlers { factory: shared(handler_fn(|_, _| async { Ok(()) })), settled: None });
+    let mut need = queue.push(run(&queue, 1));
+    for _ in 0..10 {
+        assert_eq!(need, Hire::Thread);
+        // That thread has no actix system, so no arbiter can be made there.
+        std::thread::scope(|scope| scope.spawn(|| hire(&queue, &handlers)).join()).expect("no panic");
+        assert_eq!(queue.threads(), 0);
+        assert_eq!(queue.tick().2, Hire::Nobody, "not before the nudge");
+        need = queue.nudge(0).1;
+    }
+    assert_eq!(need, Hire::Thread);
+    hire(&queue, &handlers);
+    let ended: Vec<_> = queue.results().await.iter().map(|ended| (ended.run, ended.outcome)).collect();
+    assert_eq!(ended, [(RunId(1), HandlerOutcome::Ok)]);
+    assert_eq!(queue.threads(), 1);
+    queue.close();
 }
 
 /// What is dropped unreported, wherever, has failed.

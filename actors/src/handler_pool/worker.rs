@@ -13,16 +13,15 @@ use crate::contain::contain;
 ///
 /// Needs an actix system on the calling thread, which every arbiter has.
 pub(super) fn hire(queue: &Arc<Queue>, handlers: &Arc<Handlers>) {
-    let seat = Seat::hired();
     // Without a system there is nothing to make an arbiter in, and actix panics.
     let made = contain(|| System::try_current().map(|_| Arbiter::try_new()));
     let Ok(Some(Ok(arbiter))) = made else {
         // Threads that exist go on, and the pool's next nudge tries again.
-        let _ = queue.leave(&seat);
+        queue.not_made();
         tracing::error!("a handler thread could not be made");
         return;
     };
-    let desk = Desk { queue: Arc::clone(queue), handlers: Arc::clone(handlers), seat };
+    let desk = Desk { queue: Arc::clone(queue), handlers: Arc::clone(handlers), seat: Seat::hired() };
     // The arbiter's thread outlives its handle and ends when its work does.
     arbiter.spawn_fn(move || {
         actix_rt::spawn(work(desk));
