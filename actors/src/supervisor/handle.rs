@@ -93,11 +93,19 @@ impl fmt::Debug for SupervisorHandle {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use actix_rt::Arbiter;
     use perilune_client::{Client, Credential};
+    use perilune_proto::limits::CHILD_LOSSES_MAX;
     use perilune_proto::scalar::SubscriptionId;
     use tokio::sync::oneshot;
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
 
     use super::*;
+    use crate::support::{Peer, client, soon, subscription_id};
 
     /// An actor looks at its mailbox, then runs what it has spawned, then asks whether anybody still has its address.
     /// What it spawns here sends the start in between and lets go of the address, as another thread may at any time.
@@ -122,5 +130,62 @@ mod tests {
         let run = started.await.expect("the actor ran").expect("it had not run before");
         run.stop();
         assert!(run.ended().await.is_ok(), "the start was lost");
+    }
+
+    /// Panics whenever it is told that a run has failed, as a layer of an application may.
+    struct Touchy(Arc<AtomicUsize>);
+
+    struct Failed(bool);
+
+    impl Visit for Failed {
+        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+            self.0 |= field.name() == "message" && format!("{value:?}") == "perilune.run_failed";
+        }
+    }
+
+    impl Subscriber for Touchy {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            let mut failed = Failed(false);
+            event.record(&mut failed);
+            if failed.0 {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                panic!("touchy");
+            }
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[actix::test]
+    async fn a_run_whose_end_can_not_be_told_ends_all_the_same() {
+        let told = Arc::new(AtomicUsize::new(0));
+        let _listening = tracing::subscriber::set_default(Touchy(Arc::clone(&told)));
+        let mut peer = Peer::start().await;
+        let consumer = Consumer::builder(client(&peer), subscription_id())
+            .handler(|_event, _context| async { Ok(()) })
+            .build()
+            .expect("in range");
+        // On this thread, where the subscriber listens.
+        let supervisor = Supervisor::new(Crew::new(Arbiter::current(), 1)).start();
+        let run = consumer.start_under(&supervisor).expect("it had not run before");
+        peer.refuse(401).await;
+        let error = soon("the end", run.ended()).await.expect_err("its end could not be told");
+        assert!(error.is_crash(), "{error}");
+        // The machine ends by its own count; one loss more, and nobody tries again.
+        assert_eq!(told.load(Ordering::Relaxed), CHILD_LOSSES_MAX + 2);
     }
 }

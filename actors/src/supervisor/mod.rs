@@ -45,7 +45,7 @@ struct Entry {
     subscription: Owned<Subscription>,
     /// Which arbiter it runs on.
     place: usize,
-    /// When its machine was interrupted, within the window.
+    /// When its shell was lost, within the window.
     crashes: VecDeque<Instant>,
     /// Kept here since a stop may meet a shell that has just died.
     stopping: bool,
@@ -104,20 +104,26 @@ impl Supervisor {
 }
 
 impl Entry {
-    /// The machine for the next shell. One that was interrupted in the middle of a step can't be trusted but for its
-    /// proofs; those go to a new machine, as long as the budget lasts. A whole one counts its losses itself.
+    /// The machine for the next shell, as long as the budget lasts. One that was interrupted in the middle of a step
+    /// can't be trusted but for its proofs, so those go to a new machine.
+    ///
+    /// A whole machine counts its losses itself and comes to an orderly end over the same budget. One loss more is
+    /// borne for that end, and no further one: what crashes there, such as a subscriber of the application's own,
+    /// would crash again for ever.
     fn revive(&mut self, estate: Estate) -> Option<Box<Consumer>> {
         let now = now();
         let Estate { mut machine, interrupted, _to } = estate;
-        if !interrupted {
+        self.crashes.retain(|crash| now.saturating_duration_since(*crash) < CHILD_LOSSES_WINDOW);
+        self.crashes.push_back(now);
+        let spent = self.crashes.len() > CHILD_LOSSES_MAX + usize::from(!interrupted);
+        if !interrupted && !spent {
             machine.handle(Input::ShellLost, now);
             return Some(machine);
         }
+        let reported = machine.report().filter(|_| !interrupted).map(|report| report.unconfirmed().collect());
         let proofs = machine.into_proofs();
-        self.crashes.retain(|crash| now.saturating_duration_since(*crash) < CHILD_LOSSES_WINDOW);
-        self.crashes.push_back(now);
-        if self.crashes.len() > CHILD_LOSSES_MAX {
-            let unconfirmed = proofs.iter().map(|proof| proof.event_id).collect();
+        if spent {
+            let unconfirmed = reported.unwrap_or_else(|| proofs.iter().map(|proof| proof.event_id).collect());
             self.spec.run.finish(Err(RunError::crashed(unconfirmed)));
             return None;
         }

@@ -324,6 +324,12 @@ impl Consumer {
         &self.config
     }
 
+    /// How the run ended, once it has: what [`Action::Finish`] tells.
+    #[must_use]
+    pub const fn report(&self) -> Option<&FinishReport> {
+        self.shutdown.report()
+    }
+
     /// What to keep of a machine that was interrupted in the middle of [`Self::handle`]: the committed
     /// proofs, oldest first.
     #[must_use]
