@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use perilune_proto::limits::{HEARTBEAT_MS, LEASE_MS};
 
@@ -14,13 +14,16 @@ use super::signals;
 use crate::server::store::{PastCursors, Role};
 use crate::server::{Limits, RunningServer, Server, ServerConfig, Stopped, TlsFiles};
 
-/// How long the database has to answer what it was asked last, and to let go.
+/// How long the database has to answer what it was asked last, and to let go, where nobody has set a time.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
+/// How long it has at the least, though requests used up all of `--shutdown-timeout`.
+const CLOSE_MIN: Duration = Duration::from_millis(500);
 
 /// Run the server
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-SIGTERM and SIGINT end it in an orderly way, a second SIGINT at once. SIGHUP reads --tls-cert and --tls-key anew.
+SIGTERM and SIGINT end it in an orderly way, a second SIGINT at once. SIGHUP reads --tls-cert and --tls-key anew,
+without them it does nothing.
 
 Example:
   perilune serve --listen 127.0.0.1:7878 --database sqlite:perilune.db --retain-age 30d")]
@@ -65,16 +68,16 @@ pub(crate) struct ServeArgs {
         action = clap::ArgAction::SetTrue
     )]
     retain_past_cursors: bool,
-    /// Sessions of one subscription at once
+    /// Sessions of one subscription at once, on this server: several servers of one database count each their own
     #[arg(long, value_name = "SESSIONS", env = "PERILUNE_SESSIONS_PER_SUBSCRIPTION", default_value = "64")]
     sessions_per_subscription: usize,
-    /// Sessions of one credential at once
+    /// Sessions of one credential at once, on this server
     #[arg(long, value_name = "SESSIONS", env = "PERILUNE_SESSIONS_PER_CREDENTIAL", default_value = "256")]
     sessions_per_credential: usize,
-    /// Sessions in all at once
+    /// Sessions in all at once, on this server
     #[arg(long, value_name = "SESSIONS", env = "PERILUNE_SESSIONS", default_value = "10000")]
     sessions: usize,
-    /// How long a stop waits for running requests: up to 5m
+    /// How long a stop waits for running requests and the database: up to 5m
     #[arg(
         long,
         value_name = "DURATION",
@@ -98,24 +101,33 @@ pub(crate) async fn run(args: ServeArgs) -> Outcome {
     let config = config(&args)?;
     let scheme = if args.tls_cert.is_some() { "https" } else { "http" };
     let stop = signals::listen(|| {})?;
+    #[cfg(unix)]
+    signals::outlive_hangups(args.tls_cert.is_some())?;
     let store = database::open(&args.database.database, Role::Server).await?;
     let server = Server::start(config, store.clone()).await.map_err(|error| Failure::Failed(error.into()));
+    let mut close_within = CLOSE_MAX;
     let stopped = match server {
         Ok(mut server) => {
             announce(&server, scheme)?;
             tokio::select! {
                 ended = server.ended() => Ok(ended),
-                () = stop.wait() => Ok(server.stop().await),
+                () = stop.wait() => {
+                    let asked = Instant::now();
+                    let stopped = server.stop().await;
+                    close_within = args.shutdown_timeout.saturating_sub(asked.elapsed()).max(CLOSE_MIN);
+                    Ok(stopped)
+                }
             }
         }
         Err(failure) => Err(failure),
     };
-    let closed = tokio::time::timeout(CLOSE_MAX, store.close()).await;
+    let closed = tokio::time::timeout(close_within, store.close()).await;
+    if closed.is_err() {
+        // What was answered is on disk, and the locks go with the process.
+        tracing::warn!("the database did not let go before the shutdown timeout was over");
+    }
     match stopped? {
-        Stopped::Cleanly => match closed {
-            Ok(closed) => closed.map_err(|error| Failure::Failed(error.into())),
-            Err(_) => Err(Failure::failed("the database did not let go in time")),
-        },
+        Stopped::Cleanly => closed.unwrap_or(Ok(())).map_err(|error| Failure::Failed(error.into())),
         Stopped::AtTheDeadline => {
             tracing::warn!("requests or sessions were cut off when the shutdown timeout was over");
             Ok(())

@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM: the first one asks for an orderly end, a SIGINT after it ends the process.
+//! SIGINT and SIGTERM: the first one asks for an orderly end, a SIGINT after it ends the process. SIGHUP ends none that
+//! says so.
 
 use std::process::exit;
 
@@ -44,6 +45,21 @@ pub(crate) fn listen(last_words: impl FnOnce() + Send + 'static) -> Outcome<Stop
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(body).map_err(failed)?;
     Ok(StopSignal(receiver))
+}
+
+/// From now on SIGHUP does not end the process. A server that `reloads` does what it does with it, and says so itself.
+///
+/// # Errors
+/// Where the signal can't be had.
+pub(crate) fn outlive_hangups(reloads: bool) -> Outcome {
+    let failed = |error: std::io::Error| Failure::Failed(anyhow::Error::new(error).context("can't listen for signals"));
+    let mut hangups = signal(SignalKind::hangup()).map_err(failed)?;
+    tokio::spawn(async move {
+        while !reloads && hangups.recv().await.is_some() {
+            tracing::info!("SIGHUP was ignored: there is no certificate to read again");
+        }
+    });
+    Ok(())
 }
 
 /// Returns at the SIGINT that follows the first signal.

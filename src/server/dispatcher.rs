@@ -70,7 +70,7 @@ fn hand_out(state: &State, lane: &Lane, leases: Leases) -> Option<Duration> {
         }
     }
     match leases.supply {
-        Supply::Flowing | Supply::Paused | Supply::Blocked => {}
+        Supply::Flowing | Supply::Paused | Supply::Blocked | Supply::Unauthenticated => {}
         Supply::HistoryGap => lane.end(&history_gap()),
         Supply::Gone => lane.end(&not_found()),
     }

@@ -1,6 +1,5 @@
 //! The store's housekeeping, whether or not anybody consumes: lapsed leases, log retention.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,14 +17,13 @@ const RETAIN_EVERY: Duration = Duration::from_secs(5);
 
 /// Sweeps when the next lease lapses, a second later at the latest.
 pub(crate) async fn sweep(state: Arc<State>) {
-    let mut blocked = HashSet::new();
     if let Ok(figures) = state.store.figures().await {
-        figures.blocked.iter().for_each(|id| warn_blocked(&mut blocked, *id));
+        figures.blocked.into_iter().for_each(warn_blocked);
     }
     loop {
         let wait = match state.store.sweep().await {
             Ok(swept) => {
-                note(&state, &swept, &mut blocked);
+                note(&state, &swept);
                 if swept.more { Duration::ZERO } else { next(&state).await }
             }
             Err(StoreError::Closed) => return,
@@ -48,29 +46,20 @@ async fn next(state: &State) -> Duration {
     }
 }
 
-fn note(state: &State, swept: &Swept, blocked: &mut HashSet<SubscriptionId>) {
+fn note(state: &State, swept: &Swept) {
     state.metrics.swept(swept);
     for expired in &swept.expired {
         let (subscription, count) = (expired.subscription_id, expired.count);
         tracing::warn!(%subscription, count, "deliveries are EXPIRED: their budget is spent, an operator must add some");
         if expired.blocked {
-            warn_blocked(blocked, subscription);
-        } else {
-            blocked.remove(&subscription);
+            warn_blocked(subscription);
         }
     }
 }
 
-/// Subscriptions that a log line was written for; beyond so many the list begins anew.
-const WARNED_MAX: usize = 10_000;
-
-fn warn_blocked(blocked: &mut HashSet<SubscriptionId>, subscription: SubscriptionId) {
-    if blocked.len() >= WARNED_MAX {
-        blocked.clear();
-    }
-    if blocked.insert(subscription) {
-        tracing::warn!(%subscription, "the subscription is blocked: its window is full of EXPIRED deliveries");
-    }
+/// Said when the server starts and whenever a subscription becomes so.
+fn warn_blocked(subscription: SubscriptionId) {
+    tracing::warn!(%subscription, "the subscription is blocked: its window is full of EXPIRED deliveries");
 }
 
 /// Removes old events from the log, where the configuration says so.

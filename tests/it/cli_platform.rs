@@ -58,6 +58,12 @@ impl Platform {
         server.finish()
     }
 
+    /// Reads the server's log up to a line that has this in it.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, part: &str) -> String {
+        self.server.as_ref().expect("it runs").wait_for(part)
+    }
+
     pub(crate) fn database(&self) -> String {
         format!("sqlite:{}", self.folder.path().join("platform.db").display())
     }

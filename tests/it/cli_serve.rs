@@ -54,6 +54,20 @@ fn an_address_in_use_is_one_sentence_and_leaves_the_database_usable() {
 }
 
 #[test]
+fn a_hangup_ends_no_server_without_a_certificate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = format!("sqlite:{}", folder.path().join("p.db").display());
+    let server = Running::start(&mut serve(&["--log", "info", "--database", &database]));
+    server.line();
+    for _ in 0..2 {
+        server.signal("HUP");
+        server.wait_for("SIGHUP was ignored");
+    }
+    server.signal("TERM");
+    server.finish().expect_code(0);
+}
+
+#[test]
 fn one_file_serves_one_server() {
     let platform = Platform::start();
     run(&mut serve(&["--database", &platform.database()])).expect_code(1).expect_stderr(&["in use by another server"]);

@@ -16,6 +16,7 @@ mod cli_process;
 mod cli_publish;
 mod cli_retention;
 mod cli_serve;
+mod cli_serve_database;
 mod cli_tls;
 mod cli_usage;
 mod example_reports;

@@ -121,6 +121,8 @@ pub enum Supply {
     Blocked,
     /// `HISTORY_GAP`: end its sessions.
     HistoryGap,
+    /// Its credential was revoked or has expired: its sessions get nothing, and learn why at their next `ping` or `ack`.
+    Unauthenticated,
     /// It was deleted (`SUBSCRIPTION_NOT_FOUND`): end its sessions.
     Gone,
 }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 
+use super::lapses::Lapses;
 use super::{StoreError, Wake};
 
 /// Questions that wait at the most; whoever comes then waits outside.
@@ -52,8 +53,11 @@ pub(super) trait Unit: Sized + Send + 'static {
     /// What the latest question lets others know once it is committed.
     fn wakes(&mut self) -> &mut BTreeSet<Wake>;
 
+    /// Leases that the latest question ended.
+    fn lapses(&mut self) -> &mut Lapses;
+
     /// Tells what was committed.
-    fn tell(&mut self, wakes: BTreeSet<Wake>);
+    fn tell(&mut self, wakes: BTreeSet<Wake>, lapses: Lapses);
 
     /// Lets go of the database.
     fn close(self) -> impl Future<Output = ()> + Send;
@@ -173,6 +177,11 @@ impl<U: Unit> Waiting<U> {
         self.by_key.remove(&at)
     }
 
+    /// Refuses all.
+    fn refuse(&mut self, error: &StoreError) {
+        std::mem::take(&mut self.by_key).into_values().for_each(|question| question.refuse(error.clone()));
+    }
+
     /// Begins another round.
     fn wrap(&mut self) {
         if self.by_key.range(self.last..).next().is_none() {
@@ -220,13 +229,15 @@ async fn group<U: Unit>(
     waiting.wrap();
     if let Err(error) = unit.begin().await {
         unit.abandon().await;
-        // All that wait: they would only find out one by one.
-        std::mem::take(&mut waiting.by_key).into_values().for_each(|question| question.refuse(error.clone()));
+        // All that wait, and those that came meanwhile: they would only find out one group after the other.
+        waiting.refuse(&error);
+        gather(messages, waiting, closing);
+        waiting.refuse(&error);
         return;
     }
     let begun = Instant::now();
     let mut answers = Vec::new();
-    let mut wakes = BTreeSet::new();
+    let (mut wakes, mut lapses) = (BTreeSet::new(), Lapses::default());
     let mut lost = None;
     while answers.len() < GROUP_MAX && begun.elapsed() < GROUP_TIME_MAX {
         gather(messages, waiting, closing);
@@ -239,6 +250,7 @@ async fn group<U: Unit>(
         let answered = question.run(unit).await;
         let settled = unit.settle(answered.failure.as_ref()).await;
         wakes.append(unit.wakes());
+        lapses.append(std::mem::take(unit.lapses()));
         answers.push(answered);
         if let Err(error) = settled {
             lost = Some(error);
@@ -250,7 +262,7 @@ async fn group<U: Unit>(
         None => unit.commit().await,
     };
     match committed {
-        Ok(()) => unit.tell(wakes),
+        Ok(()) => unit.tell(wakes, lapses),
         Err(_) => unit.abandon().await,
     }
     for answered in answers {
@@ -274,51 +286,5 @@ fn gather<U: Unit>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Does nothing, and its questions have little time.
-    #[derive(Default)]
-    struct Idle(BTreeSet<Wake>);
-
-    impl Unit for Idle {
-        const QUESTION_MAX: Duration = Duration::from_millis(10);
-
-        async fn begin(&mut self) -> Result<(), StoreError> {
-            Ok(())
-        }
-
-        async fn turn(&mut self) -> Result<(), StoreError> {
-            Ok(())
-        }
-
-        async fn settle(&mut self, _failure: Option<&StoreError>) -> Result<(), StoreError> {
-            Ok(())
-        }
-
-        async fn commit(&mut self) -> Result<(), StoreError> {
-            Ok(())
-        }
-
-        async fn abandon(&mut self) {}
-
-        fn wakes(&mut self) -> &mut BTreeSet<Wake> {
-            &mut self.0
-        }
-
-        fn tell(&mut self, _wakes: BTreeSet<Wake>) {}
-
-        async fn close(self) {}
-    }
-
-    #[actix_web::test]
-    async fn a_question_that_nobody_answers_fails_alone_and_the_lane_goes_on() {
-        let (lane, questions) = lane();
-        let served = tokio::spawn(serve(questions, Idle::default()));
-        let silent = lane.ask::<(), _>(1, |_| Box::pin(std::future::pending())).await;
-        assert!(matches!(silent, Err(StoreError::Unavailable(_))), "{silent:?}");
-        assert_eq!(lane.ask(1, |_| Box::pin(async { Ok(7) })).await.expect("an answer"), 7);
-        lane.close().await.expect("closed");
-        served.await.expect("it ends");
-    }
-}
+#[path = "group_tests.rs"]
+mod tests;

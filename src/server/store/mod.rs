@@ -23,6 +23,7 @@ mod error;
 mod fresh;
 mod frozen;
 mod group;
+mod lapses;
 mod memory;
 mod migrations;
 #[cfg(feature = "postgres")]

@@ -38,12 +38,13 @@ pub trait Upkeep {
     fn close(&self) -> Answer<'_, ()>;
 }
 
-/// What a sweep did.
+/// What a sweep did, and what other questions of this store found to have lapsed since the sweep before it: each lapse
+/// is told once, by whichever server ended it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Leases that lapsed and will be tried again.
     pub lapsed: u64,
-    /// Leases that lapsed with their budget spent, by subscription: worth a log line each.
+    /// Leases that lapsed with their budget spent, in the order of their subscriptions: worth a log line each.
     pub expired: Vec<ExpiredDeliveries>,
     /// Events taken off the log.
     pub taken: u64,
@@ -60,7 +61,7 @@ pub struct ExpiredDeliveries {
     pub subscription_id: SubscriptionId,
     /// How many.
     pub count: u64,
-    /// Whether its window is now full of them.
+    /// Whether they filled its window: it has become blocked.
     pub blocked: bool,
 }
 

@@ -70,6 +70,7 @@ guarantees! {
         added_budget_makes_expired_deliveries_ready,
         a_paused_subscription_leases_nothing_and_uses_no_budget,
         a_window_of_expired_deliveries_is_said_to_be_blocked,
+        nothing_is_leased_for_a_credential_that_is_nobodys_any_more,
         one_call_grants_a_bounded_number_and_says_so,
         the_next_chance_is_named;
     proofs:
@@ -86,6 +87,8 @@ guarantees! {
     upkeep:
         a_sweep_keeps_the_schedule_without_any_session,
         a_sweep_takes_events_for_idle_subscriptions,
+        every_lapse_is_told_once_whoever_ended_it,
+        a_subscription_that_is_blocked_again_is_told_again,
         the_next_wakeup_is_the_next_lapse,
         whatever_may_let_a_lease_succeed_wakes,
         the_figures_count_everything,

@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use perilune::server::store::{
-    AddBudget, DeliveryState, Lease, LeaseRequest, ListDeliveries, Report, StoreError, Supply, Switch,
+    AddBudget, Confirmed, CredentialSecret, DeliveryState, Lease, LeaseRequest, ListDeliveries, NewCredential, Report,
+    StoreError, Supply, Switch,
 };
 use perilune_proto::event::Status;
 use perilune_proto::scalar::{DeliveryId, Generation};
 use perilune_proto::wire::decode_event;
 
-use super::world::{BACKOFF, LEASE, Reader, SECOND, World, acked, key, name, names, new_task, random, report, session};
+use super::world::{
+    BACKOFF, Bearer, LEASE, Reader, SECOND, World, acked, key, name, names, new_credential, new_task, random, report,
+    session,
+};
 
 fn sequences(leases: &[Lease]) -> Vec<u64> {
     leases.iter().map(|lease| decode_event(&lease.event_json).expect("an event").sequence.0).collect()
@@ -258,6 +262,24 @@ pub(crate) async fn a_window_of_expired_deliveries_is_said_to_be_blocked(world: 
     let leases = world.lease(&reader, &[session(1, 32)]).await;
     assert_eq!((sequences(&leases.granted), leases.supply), (vec![3], Supply::Flowing));
     assert_eq!(world.store.figures().await.expect("figures").blocked, []);
+}
+
+pub(crate) async fn nothing_is_leased_for_a_credential_that_is_nobodys_any_more(world: World) {
+    let leaver = world.reader_of(world.bearer("leaver", &["q"]).await, |_| ()).await;
+    let secret = CredentialSecret::generate().hash();
+    let guest = NewCredential { expires_in: Some(LEASE), ..new_credential("guest", &["q"], secret) };
+    let id = world.store.create_credential(guest).await.expect("created").credential_id;
+    let guest = world.reader_of(Bearer { id, hash: secret }, |_| ()).await;
+    world.write("q", 2).await;
+    let held = world.lease_one(&leaver).await;
+    world.lease_one(&guest).await;
+    world.store.revoke_credential(name("leaver")).await.expect("revoked");
+    let leases = world.lease(&leaver, &[session(1, 32)]).await;
+    assert_eq!((leases.granted.len(), leases.supply, leases.again_in), (0, Supply::Unauthenticated, None));
+    assert_eq!(world.confirm(&leaver, &held).await, Confirmed::Unauthenticated);
+    world.pass(LEASE).await;
+    let leases = world.lease(&guest, &[session(1, 32)]).await;
+    assert_eq!((leases.granted.len(), leases.supply), (0, Supply::Unauthenticated));
 }
 
 pub(crate) async fn one_call_grants_a_bounded_number_and_says_so(world: World) {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use perilune::server::store::{Start, StoreError, StoreFigures, Switch, Wake, Wakes};
+use perilune::server::store::{
+    AddBudget, ListDeliveries, Start, StoreError, StoreFigures, Supply, Switch, Wake, Wakes,
+};
 use perilune_proto::scalar::Sequence;
 
-use super::world::{LEASE, SECOND, World, key, name, names, session};
+use super::world::{LEASE, SECOND, World, key, name, names, random, session};
 
 pub(crate) async fn a_sweep_keeps_the_schedule_without_any_session(world: World) {
     let reader = world.reader().await;
@@ -33,6 +35,59 @@ pub(crate) async fn a_sweep_takes_events_for_idle_subscriptions(world: World) {
     }
     assert_eq!(world.store.sweep().await.expect("a sweep").taken, 0);
     assert_eq!(world.lease(&wide, &[session(1, 32)]).await.granted.len(), 5);
+}
+
+pub(crate) async fn every_lapse_is_told_once_whoever_ended_it(world: World) {
+    let told = async || {
+        let swept = world.store.sweep().await.expect("a sweep");
+        let mut expired: Vec<_> = swept.expired.iter().map(|e| (e.subscription_id, e.count, e.blocked)).collect();
+        expired.sort_unstable();
+        (swept.lapsed, expired)
+    };
+    let full = world.reader_with(|new| (new.budget, new.window) = (1, 2)).await;
+    let again = world.reader_with(|new| new.budget = 2).await;
+    let given = world.reader_with(|new| new.budget = 1).await;
+    let refused = world.reader_with(|new| new.budget = 2).await;
+    let readers = [&full, &again, &given, &refused];
+    world.write("q", 3).await;
+    for reader in readers {
+        assert_eq!(world.lease(reader, &[session(random(), 2)]).await.granted.len(), 2);
+    }
+    assert_eq!(told().await, (0, Vec::new()));
+    world.pass(LEASE).await;
+
+    // By a question for leases, which tells again of nothing that was told.
+    let leases = world.lease(&full, &[session(random(), 2)]).await;
+    assert_eq!((leases.granted.len(), leases.supply), (0, Supply::Blocked));
+    world.lease(&again, &[session(random(), 1)]).await;
+    // By budget for all that are EXPIRED.
+    assert_eq!(world.store.add_budget_to_expired(key(&given), 1).await.expect("given"), 2);
+    // Undone with the question that found them, and ended by the sweep.
+    let open = ListDeliveries { key: key(&refused), states: [].into(), after: None, limit: 1 };
+    let delivery_id = world.store.deliveries(open).await.expect("a page").items[0].delivery_id;
+    let budget = world.store.add_budget(AddBudget { key: key(&refused), delivery_id, add: 1 }).await;
+    assert!(matches!(budget, Err(StoreError::NotExpired)), "{budget:?}");
+
+    let mut expired = vec![(full.id, 2, true), (given.id, 2, false)];
+    expired.sort_unstable();
+    assert_eq!(told().await, (4, expired));
+    world.lease(&full, &[session(random(), 2)]).await;
+    assert_eq!(told().await, (0, Vec::new()));
+}
+
+pub(crate) async fn a_subscription_that_is_blocked_again_is_told_again(world: World) {
+    let reader = world.reader_with(|new| (new.budget, new.window) = (1, 1)).await;
+    world.write("q", 1).await;
+    for _ in 0..2 {
+        let lease = world.lease_one(&reader).await;
+        world.pass(LEASE).await;
+        world.lease(&reader, &[session(random(), 1)]).await;
+        let swept = world.store.sweep().await.expect("a sweep");
+        let expired: Vec<_> = swept.expired.iter().map(|e| (e.subscription_id, e.count, e.blocked)).collect();
+        assert_eq!(expired, [(reader.id, 1, true)]);
+        let given = AddBudget { key: key(&reader), delivery_id: lease.delivery_id, add: 1 };
+        world.store.add_budget(given).await.expect("given");
+    }
 }
 
 pub(crate) async fn the_next_wakeup_is_the_next_lapse(world: World) {

@@ -89,6 +89,12 @@ impl State {
         })
     }
 
+    /// Whether the credential was revoked or has expired.
+    pub(super) fn is_over(&self, credential_id: CredentialId, wall: Moment) -> bool {
+        let mut held = self.credentials.iter().filter(|held| held.record.credential_id == credential_id);
+        held.any(|held| held.record.revoked_at.is_some() || held.expires.is_some_and(|end| end <= wall))
+    }
+
     pub(super) fn is_revoked(&self, credential_id: CredentialId) -> bool {
         let mut held = self.credentials.iter();
         held.any(|held| held.record.credential_id == credential_id && held.record.revoked_at.is_some())

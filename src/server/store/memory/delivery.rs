@@ -9,6 +9,7 @@ use perilune_proto::scalar::{DeliveryId, Sequence, TaskVersion};
 
 use super::super::bounds::{LEASE_BYTES_MAX, LEASES_MAX, SCAN_MAX};
 use super::super::frozen::timestamp;
+use super::super::lapses::{Lapses, Window};
 use super::super::{
     AddBudget, Answer, Confirmation, Confirmed, Deliveries, DeliveryRecord, DeliveryState, EventBrief, Lease,
     LeaseRequest, Leases, ListDeliveries, Page, Resource, Scope, SecretHash, SessionRequest, Standing, StoreError,
@@ -25,7 +26,7 @@ impl Deliveries for MemoryStore {
 
     fn lease(&self, request: LeaseRequest) -> Answer<'_, Leases> {
         let began = Instant::now();
-        self.ask(move |state, times| Ok(state.lease(&request, times.now, began)))
+        self.ask(move |state, times| Ok(state.lease(&request, times, began)))
     }
 
     fn confirm(&self, confirmation: Confirmation) -> Answer<'_, Confirmed> {
@@ -60,11 +61,12 @@ impl Deliveries for MemoryStore {
             if state_at(journey, times.now) != DeliveryState::Expired {
                 return Err(StoreError::NotExpired);
             }
-            reader.lapse(times.now, &mut perilune_proto::rng::Rng::new(fresh::seed()));
+            let lapses = reader.lapse(times.now, &mut perilune_proto::rng::Rng::new(fresh::seed()));
             let found = reader.open.get_mut(&add.delivery_id);
             let journey = found.ok_or(StoreError::NotFound(Resource::Delivery))?;
             journey.rules.add_budget(add.add, times.now).map_err(|_| StoreError::NotExpired)?;
             let record = record(add.delivery_id, journey, times.now);
+            state.lapses.append(lapses);
             state.wakes.push(Wake::Subscription(add.key.subscription_id));
             Ok(record)
         })
@@ -73,9 +75,10 @@ impl Deliveries for MemoryStore {
     fn add_budget_to_expired(&self, key: SubscriptionKey, add: u32) -> Answer<'_, u64> {
         self.ask(move |state, times| {
             let reader = state.reader(key)?;
-            reader.lapse(times.now, &mut perilune_proto::rng::Rng::new(fresh::seed()));
+            let lapses = reader.lapse(times.now, &mut perilune_proto::rng::Rng::new(fresh::seed()));
             let journeys = reader.open.values_mut();
             let given = journeys.filter_map(|journey| journey.rules.add_budget(add, times.now).ok()).count();
+            state.lapses.append(lapses);
             state.wakes.push(Wake::Subscription(key.subscription_id));
             Ok(u64::try_from(given).unwrap_or(u64::MAX))
         })
@@ -98,17 +101,20 @@ impl State {
         Standing::Active(Box::new(reader.settings.clone()))
     }
 
-    fn lease(&mut self, request: &LeaseRequest, now: Moment, began: Instant) -> Leases {
+    fn lease(&mut self, request: &LeaseRequest, times: Times, began: Instant) -> Leases {
         let nothing = |supply| Leases { granted: Vec::new(), began, again_in: None, supply };
         let Some(mut reader) = self.subscriptions.remove(&request.subscription_id) else {
             return nothing(Supply::Gone);
         };
-        let leases = if !reader.settings.enabled {
+        let now = times.now;
+        let leases = if self.is_over(reader.settings.credential_id, times.wall) {
+            nothing(Supply::Unauthenticated)
+        } else if !reader.settings.enabled {
             nothing(Supply::Paused)
         } else if self.has_gap(&reader) {
             nothing(Supply::HistoryGap)
         } else {
-            reader.lapse(now, &mut self.rng);
+            self.lapses.append(reader.lapse(now, &mut self.rng));
             self.grant(&mut reader, request, now, began)
         };
         self.subscriptions.insert(request.subscription_id, reader);
@@ -218,14 +224,18 @@ impl State {
 }
 
 impl Reader {
-    /// Ends the leases that have lapsed: how many are tried again, how many EXPIRED.
-    pub(super) fn lapse(&mut self, now: Moment, rng: &mut perilune_proto::rng::Rng) -> (u64, u64) {
-        let backoff = self.settings.backoff;
-        self.open.values_mut().fold((0, 0), |(again, expired), journey| match journey.rules.lapse(now, &backoff, rng) {
-            None => (again, expired),
-            Some(Lapsed::Again { .. }) => (again + 1, expired),
-            Some(Lapsed::Expired) => (again, expired + 1),
-        })
+    /// Ends the leases that have lapsed.
+    pub(super) fn lapse(&mut self, now: Moment, rng: &mut perilune_proto::rng::Rng) -> Lapses {
+        let expired = self.count(|journey| journey.rules.phase() == Phase::Expired);
+        let (before, backoff) = (Window { room: self.settings.window, expired }, self.settings.backoff);
+        let ended = self.open.values_mut().filter_map(|journey| journey.rules.lapse(now, &backoff, rng));
+        let (again, expired) = ended.fold((0, 0), |(again, expired), lapsed| match lapsed {
+            Lapsed::Again { .. } => (again + 1, expired),
+            Lapsed::Expired => (again, expired + 1),
+        });
+        let mut lapses = Lapses::default();
+        lapses.add(self.settings.subscription_id, again, expired, before);
+        lapses
     }
 
     /// The ready delivery that has waited longest, where one is due.

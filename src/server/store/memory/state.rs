@@ -9,6 +9,7 @@ use perilune_proto::rng::Rng;
 use perilune_proto::scalar::{DeliveryId, EventId, Name, SessionId, SubscriptionId, TaskId};
 use perilune_proto::task::TaskStanding;
 
+use super::super::lapses::Lapses;
 use super::super::{
     CredentialId, CredentialRecord, Resource, SecretHash, StoreError, Subscription, SubscriptionKey, Wake, fresh,
 };
@@ -26,6 +27,8 @@ pub(super) struct State {
     pub(super) subscriptions: BTreeMap<SubscriptionId, Reader>,
     /// Told once the question is answered.
     pub(super) wakes: Vec<Wake>,
+    /// Told by the next sweep.
+    pub(super) lapses: Lapses,
     pub(super) rng: Rng,
 }
 
@@ -107,6 +110,7 @@ impl State {
             keys: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
             wakes: Vec::new(),
+            lapses: Lapses::default(),
             rng: Rng::new(fresh::seed()),
         }
     }

@@ -9,9 +9,7 @@ use perilune_proto::limits::REPLAY_RETENTION;
 use perilune_proto::scalar::Sequence;
 
 use super::super::bounds::{BLOCKED_MAX, SCAN_MAX, SWEEP_MAX};
-use super::super::{
-    Answer, ExpiredDeliveries, PastCursors, Retained, Retention, StoreError, StoreFigures, Swept, Upkeep, Wake, Wakes,
-};
+use super::super::{Answer, PastCursors, Retained, Retention, StoreError, StoreFigures, Swept, Upkeep, Wake, Wakes};
 use super::state::{Reader, State};
 use super::task::is_kept;
 use super::{MemoryStore, Times};
@@ -28,6 +26,7 @@ impl Upkeep for MemoryStore {
             let kept = state.keys.len();
             state.keys.retain(|_, key| is_kept(key, times.now));
             swept.forgotten += wide(kept - state.keys.len());
+            std::mem::take(&mut state.lapses).tell(&mut swept);
             Ok(swept)
         })
     }
@@ -82,15 +81,10 @@ impl Upkeep for MemoryStore {
 impl State {
     fn sweep_reader(&mut self, reader: &mut Reader, now: Moment, swept: &mut Swept) {
         let subscription_id = reader.settings.subscription_id;
-        let (again, expired) = reader.lapse(now, &mut self.rng);
-        swept.lapsed += again;
-        if expired > 0 {
-            let in_all = reader.count(|journey| journey.rules.phase() == Phase::Expired);
-            let blocked = is_blocked(reader.settings.window, in_all);
-            swept.expired.push(ExpiredDeliveries { subscription_id, count: expired, blocked });
-        }
-        if again + expired > 0 {
+        let lapses = reader.lapse(now, &mut self.rng);
+        if !lapses.is_empty() {
             self.wakes.push(Wake::Subscription(subscription_id));
+            self.lapses.append(lapses);
         }
         let confirmed = reader.confirmed.len();
         reader.confirmed.retain(|_, journey| match journey.rules.phase() {

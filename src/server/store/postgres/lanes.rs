@@ -12,6 +12,7 @@ use sqlx::{ConnectOptions as _, Connection as _, PgConnection, PgPool};
 use tokio::task::JoinHandle;
 
 use super::super::group::{self, Lane};
+use super::super::lapses::{Lapses, Untold};
 use super::super::{StoreError, Wake, fresh};
 use super::news::News;
 use crate::sql::engine::Engine as _;
@@ -48,8 +49,11 @@ pub(super) struct Unit {
     pub(super) queues: HashMap<Name, i64>,
     /// What this question lets others know, once it is committed.
     pub(super) wakes: BTreeSet<Wake>,
+    /// Leases that this question ended.
+    pub(super) lapses: Lapses,
     pub(super) rng: Rng,
     news: Arc<News>,
+    untold: Untold,
     options: PgConnectOptions,
     /// Questions of this transaction so far. The first needs no savepoint: if it fails, all of the transaction goes.
     questions: usize,
@@ -57,11 +61,15 @@ pub(super) struct Unit {
 
 impl Lanes {
     /// Opens the connections and starts a task for each.
-    pub(super) async fn start(pool: &PgPool, news: &Arc<News>) -> Result<(Self, Vec<JoinHandle<()>>), sqlx::Error> {
+    pub(super) async fn start(
+        pool: &PgPool,
+        news: &Arc<News>,
+        untold: &Untold,
+    ) -> Result<(Self, Vec<JoinHandle<()>>), sqlx::Error> {
         let mut ended = Vec::new();
         let mut lanes = Vec::new();
         for _ in 0..=SUBSCRIPTION_LANES {
-            let unit = Unit::connect(pool, news).await?;
+            let unit = Unit::connect(pool, news, untold).await?;
             let (lane, questions) = group::lane();
             ended.push(tokio::spawn(group::serve(questions, unit)));
             lanes.push(lane);
@@ -105,15 +113,17 @@ impl Lanes {
 }
 
 impl Unit {
-    async fn connect(pool: &PgPool, news: &Arc<News>) -> Result<Self, sqlx::Error> {
+    async fn connect(pool: &PgPool, news: &Arc<News>, untold: &Untold) -> Result<Self, sqlx::Error> {
         Ok(Self {
             connection: pool.acquire().await?.detach(),
             began: Instant::now(),
             head: None,
             queues: HashMap::new(),
             wakes: BTreeSet::new(),
+            lapses: Lapses::default(),
             rng: Rng::new(fresh::seed()),
             news: Arc::clone(news),
+            untold: untold.clone(),
             options: (*pool.connect_options()).clone(),
             questions: 0,
         })
@@ -122,6 +132,7 @@ impl Unit {
     /// Forgets what a rollback made untrue.
     fn forget(&mut self) {
         self.wakes.clear();
+        self.lapses.clear();
         self.queues.clear();
         self.head = None;
     }
@@ -190,7 +201,12 @@ impl group::Unit for Unit {
         &mut self.wakes
     }
 
-    fn tell(&mut self, wakes: BTreeSet<Wake>) {
+    fn lapses(&mut self) -> &mut Lapses {
+        &mut self.lapses
+    }
+
+    fn tell(&mut self, wakes: BTreeSet<Wake>, lapses: Lapses) {
+        self.untold.keep(lapses);
         self.news.tell(wakes);
     }
 

@@ -3,13 +3,14 @@
 use perilune_proto::lease::{Moment, redelivery};
 use perilune_proto::scalar::{Generation, SubscriptionId};
 
+use super::super::lapses::Window;
 use super::super::{StoreError, Wake};
 use super::lanes::Unit;
 use super::record::backoff;
 use super::row::{Columns, micros};
 
 const LAPSED: &str = "SELECT d.delivery_id, d.due_at, d.generation, d.budget, s.backoff_min, s.backoff_max,
-        s.subscription_id
+        s.subscription_id, s.room, s.expired
     FROM delivery d JOIN subscription s ON s.subscription_no = d.subscription_no
     WHERE d.subscription_no = $1 AND d.state = 1 AND d.due_at <= $2";
 const END: &str = "WITH ended AS (
@@ -54,7 +55,11 @@ impl Unit {
             let expired = i64::try_from(ended.expired).unwrap_or(i64::MAX);
             let end = sqlx::query(END).bind(number).bind(deliveries).bind(states).bind(dues).bind(expired);
             end.execute(&mut self.connection).await?;
-            self.wakes.insert(Wake::Subscription(SubscriptionId::from_bytes(Columns(first).id(6)?)));
+            let first = Columns(first);
+            let subscription_id = SubscriptionId::from_bytes(first.id(6)?);
+            self.wakes.insert(Wake::Subscription(subscription_id));
+            let before = Window { room: first.small(7)?, expired: first.small(8)? };
+            self.lapses.add(subscription_id, ended.again, ended.expired, before);
         }
         Ok(ended)
     }

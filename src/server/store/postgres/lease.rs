@@ -24,7 +24,9 @@ const SUBSCRIPTION: &str = "SELECT s.subscription_no, s.enabled, s.statuses, s.o
             WHERE sq.subscription_no = s.subscription_no),
         (SELECT min(d.due_at) FROM delivery d WHERE d.subscription_no = s.subscription_no AND d.state = 1),
         (SELECT min(d.due_at) FROM delivery d WHERE d.subscription_no = s.subscription_no AND d.state = 0),
-        clock_us()
+        clock_us(),
+        EXISTS (SELECT 1 FROM credential c WHERE c.credential_id = s.credential_id
+            AND (c.revoked_at IS NOT NULL OR c.expires_at <= clock_us()))
     FROM subscription s WHERE s.subscription_no = $1";
 const HELD: &str = "SELECT session_id, count(*), min(due_at) FROM delivery
     WHERE subscription_no = $1 AND state = 1 GROUP BY session_id";
@@ -55,6 +57,8 @@ const GRANT: &str = "WITH again AS (
 struct Standing {
     reader: Reader,
     enabled: bool,
+    /// Its credential is nobody's any more.
+    revoked: bool,
     gap: bool,
     window: u32,
     budget: i64,
@@ -74,6 +78,9 @@ pub(super) async fn lease(unit: &mut Unit, request: LeaseRequest) -> Result<Leas
     let nothing = |supply| Leases { granted: Vec::new(), began, again_in: None, supply };
     let Some((number,)) = number else { return Ok(nothing(Supply::Gone)) };
     let mut standing = standing(unit, number).await?;
+    if standing.revoked {
+        return Ok(nothing(Supply::Unauthenticated));
+    }
     if !standing.enabled {
         return Ok(nothing(Supply::Paused));
     }
@@ -110,6 +117,7 @@ async fn standing(unit: &mut Unit, number: i64) -> Result<Standing, StoreError> 
             head: row.count(11)?,
         },
         enabled: row.flag(1)?,
+        revoked: row.flag(15)?,
         gap: row.flag(9)?,
         window: row.small(4)?,
         budget: row.integer(5)?,

@@ -37,6 +37,7 @@ use perilune_proto::scalar::SubscriptionId;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 
+use super::lapses::Untold;
 use super::{Answer, OpenError, Role, StoreError};
 use lanes::{Lanes, Unit};
 use news::News;
@@ -51,6 +52,7 @@ pub struct PostgresStore {
     pool: PgPool,
     lanes: Lanes,
     news: Arc<News>,
+    untold: Untold,
     runtime: tokio::runtime::Handle,
 }
 

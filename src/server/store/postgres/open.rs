@@ -7,6 +7,7 @@ use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::oneshot;
 
+use super::super::lapses::Untold;
 use super::super::migrations::SERVER;
 use super::super::{Cause, OpenError, Role};
 use super::PostgresStore;
@@ -113,8 +114,9 @@ async fn open(
     let pool = connect(options, schema).await?;
     bring_up_to_date(&pool, schema, role).await?;
     let news = News::start(&pool, schema);
-    let (lanes, ended) = Lanes::start(&pool, &news).await.map_err(|error| failure(error.into()))?;
-    Ok((PostgresStore { pool, lanes, news, runtime: tokio::runtime::Handle::current() }, ended))
+    let untold = Untold::default();
+    let (lanes, ended) = Lanes::start(&pool, &news, &untold).await.map_err(|error| failure(error.into()))?;
+    Ok((PostgresStore { pool, lanes, news, untold, runtime: tokio::runtime::Handle::current() }, ended))
 }
 
 /// A server migrates. An operator's command makes a schema where there is none, but leaves one that servers may be

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use perilune_proto::lease::{Moment, is_blocked};
+use perilune_proto::lease::Moment;
 use perilune_proto::limits::{IDEMPOTENCY_RETENTION, REPLAY_RETENTION};
 use perilune_proto::scalar::{Sequence, SubscriptionId};
 
 use super::super::bounds::{BLOCKED_MAX, SWEEP_MAX, TOGETHER_MAX};
-use super::super::{Answer, ExpiredDeliveries, Retained, Retention, StoreError, StoreFigures, Swept, Upkeep, Wakes};
+use super::super::{Answer, Retained, Retention, StoreError, StoreFigures, Swept, Upkeep, Wakes};
 use super::PostgresStore;
 use super::delivery::now;
 use super::lanes::Unit;
@@ -27,9 +27,7 @@ const IDLE: &str = "SELECT s.subscription_id FROM subscription s
     WHERE s.enabled AND s.open < s.room AND c.revoked_at IS NULL
         AND EXISTS (SELECT 1 FROM subscription_queue sq JOIN queue q USING (queue_id)
             WHERE sq.subscription_no = s.subscription_no AND q.head > s.cursor)";
-const LOCK_IF_FREE: &str =
-    "SELECT subscription_no, room FROM subscription WHERE subscription_id = $1 FOR UPDATE SKIP LOCKED";
-const EXPIRED: &str = "SELECT expired FROM subscription WHERE subscription_no = $1";
+const LOCK_IF_FREE: &str = "SELECT subscription_no FROM subscription WHERE subscription_id = $1 FOR UPDATE SKIP LOCKED";
 const FORGET_PROOFS: &str = "DELETE FROM delivery WHERE delivery_id IN (
         SELECT delivery_id FROM delivery WHERE state = 3 AND due_at <= $1 ORDER BY due_at LIMIT $2
         FOR UPDATE SKIP LOCKED)";
@@ -70,10 +68,7 @@ impl Upkeep for PostgresStore {
             swept.more = wide(lapsed.len()) >= LAPSED_SUBSCRIPTIONS_MAX.unsigned_abs();
             // All at once, so that they share commits.
             let lapses = lapsed.into_iter().map(|id| self.write(id, move |unit| Box::pin(lapse(unit, id))));
-            for (again, expired) in try_join_all(lapses).await? {
-                swept.lapsed += again;
-                swept.expired.extend(expired);
-            }
+            try_join_all(lapses).await?;
             swept.forgotten = self.append(|unit| Box::pin(forget(unit))).await?;
             swept.more |= swept.forgotten >= wide(SWEEP_MAX);
             for idle in self.subscriptions(IDLE, None).await?.chunks(TOGETHER_MAX) {
@@ -86,6 +81,7 @@ impl Upkeep for PostgresStore {
                     swept.more |= more;
                 }
             }
+            self.untold.tell(&mut swept);
             Ok(swept)
         })
     }
@@ -156,23 +152,18 @@ impl PostgresStore {
     }
 }
 
-/// Locks a subscription that nobody else works on; its number and window.
-async fn lock_if_free(unit: &mut Unit, id: SubscriptionId) -> Result<Option<(i64, i64)>, StoreError> {
-    Ok(sqlx::query_as(LOCK_IF_FREE).bind(id.as_bytes().to_vec()).fetch_optional(&mut unit.connection).await?)
+/// Locks a subscription that nobody else works on; its number.
+async fn lock_if_free(unit: &mut Unit, id: SubscriptionId) -> Result<Option<i64>, StoreError> {
+    let lock = sqlx::query_as(LOCK_IF_FREE).bind(id.as_bytes().to_vec());
+    let found: Option<(i64,)> = lock.fetch_optional(&mut unit.connection).await?;
+    Ok(found.map(|(number,)| number))
 }
 
-/// Ends the lapsed leases of one subscription: how many come again, and those that are EXPIRED.
-async fn lapse(unit: &mut Unit, id: SubscriptionId) -> Result<(u64, Option<ExpiredDeliveries>), StoreError> {
-    let Some((number, window)) = lock_if_free(unit, id).await? else { return Ok((0, None)) };
+/// Ends the lapsed leases of one subscription.
+async fn lapse(unit: &mut Unit, id: SubscriptionId) -> Result<(), StoreError> {
+    let Some(number) = lock_if_free(unit, id).await? else { return Ok(()) };
     let now = now(unit).await?;
-    let ended = unit.lapse(number, now).await?;
-    if ended.expired == 0 {
-        return Ok((ended.again, None));
-    }
-    let row = sqlx::query(EXPIRED).bind(number).fetch_one(&mut unit.connection).await?;
-    let window = u32::try_from(window).map_err(|_| StoreError::Damaged("a window is out of its range"))?;
-    let blocked = is_blocked(window, Columns(&row).small(0)?);
-    Ok((ended.again, Some(ExpiredDeliveries { subscription_id: id, count: ended.expired, blocked })))
+    unit.lapse(number, now).await.map(|_| ())
 }
 
 async fn forget(unit: &mut Unit) -> Result<u64, StoreError> {
@@ -191,7 +182,7 @@ async fn forget(unit: &mut Unit) -> Result<u64, StoreError> {
 
 /// Fills one window as far as one look at the log does; says how many it took and whether there is more.
 async fn take(unit: &mut Unit, id: SubscriptionId) -> Result<(u64, bool), StoreError> {
-    let Some((number, _)) = lock_if_free(unit, id).await? else { return Ok((0, false)) };
+    let Some(number) = lock_if_free(unit, id).await? else { return Ok((0, false)) };
     let row = sqlx::query(READER).bind(number).fetch_optional(&mut unit.connection).await?;
     let Some(row) = row else { return Ok((0, false)) };
     let row = Columns(&row);

@@ -8,6 +8,7 @@ use perilune_proto::lease::{Moment, redelivery};
 use perilune_proto::scalar::{Generation, SubscriptionId};
 use sqlx::sqlite::SqliteRow;
 
+use super::super::lapses::Window;
 use super::super::{StoreError, Wake};
 use super::record::backoff;
 use super::row::{Columns, micros};
@@ -18,7 +19,7 @@ macro_rules! select_lapsed {
     ($from:literal) => {
         concat!(
             "SELECT d.delivery_id, d.due_at, d.generation, d.budget, s.subscription_no, s.subscription_id,
-                s.backoff_min, s.backoff_max FROM ",
+                s.backoff_min, s.backoff_max, s.room, s.expired FROM ",
             $from,
             " ORDER BY d.due_at"
         )
@@ -50,6 +51,8 @@ pub(super) struct Ended {
     pub(super) subscription_id: SubscriptionId,
     pub(super) again: u64,
     pub(super) expired: u64,
+    /// As it was before.
+    window: Window,
     /// When the first of them may be leased again.
     pub(super) next: Option<Moment>,
 }
@@ -81,7 +84,8 @@ impl Unit {
             let (delivery, lapse) = (u128::from_be_bytes(row.id(0)?), row.moment(1)?);
             let (generation, budget) = (row.count(2)?, row.count(3)?);
             let subscription_id = SubscriptionId::from_bytes(row.id(5)?);
-            let new = Ended { subscription_id, again: 0, expired: 0, next: None };
+            let window = Window { room: row.small(8)?, expired: row.small(9)? };
+            let new = Ended { subscription_id, again: 0, expired: 0, window, next: None };
             let of = ended.entry(row.integer(4)?).or_insert(new);
             let again = generation < budget;
             let (state, due) = if again {
@@ -106,7 +110,10 @@ impl Unit {
         }
         counts.push(']');
         self.write(sqlx::query(END).bind(format!("[{}]", changes.join(","))).bind(counts)).await?;
-        self.wakes.extend(ended.values().map(|of| Wake::Subscription(of.subscription_id)));
+        for of in ended.values() {
+            self.wakes.insert(Wake::Subscription(of.subscription_id));
+            self.lapses.add(of.subscription_id, of.again, of.expired, of.window);
+        }
         Ok(ended)
     }
 }

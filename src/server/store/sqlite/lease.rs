@@ -27,7 +27,9 @@ pub(super) const SUBSCRIPTION: &str =
         (SELECT min(d.due_at) FROM delivery d INDEXED BY delivery_open
             WHERE d.subscription_no = s.subscription_no AND d.state = 1 AND d.state < 3),
         (SELECT min(d.due_at) FROM delivery d INDEXED BY delivery_open
-            WHERE d.subscription_no = s.subscription_no AND d.state = 0 AND d.state < 3)
+            WHERE d.subscription_no = s.subscription_no AND d.state = 0 AND d.state < 3),
+        EXISTS (SELECT 1 FROM credential c WHERE c.credential_id = s.credential_id
+            AND (c.revoked_at IS NOT NULL OR c.expires_at <= ?2))
     FROM subscription s WHERE s.subscription_id = ?1";
 pub(super) const HELD: &str = "SELECT session_id, count(*), min(due_at) FROM delivery INDEXED BY delivery_open
     WHERE subscription_no = ?1 AND state = 1 AND state < 3 GROUP BY session_id";
@@ -59,6 +61,8 @@ pub(super) const GRANT: &str = "SAVEPOINT question;
 struct Standing {
     reader: Reader,
     enabled: bool,
+    /// Its credential is nobody's any more.
+    revoked: bool,
     gap: bool,
     window: u32,
     budget: i64,
@@ -72,6 +76,9 @@ pub(super) async fn lease(unit: &mut Unit, request: LeaseRequest) -> Result<Leas
     let began = unit.began;
     let nothing = |supply| Leases { granted: Vec::new(), began, again_in: None, supply };
     let Some(mut standing) = standing(unit, &request).await? else { return Ok(nothing(Supply::Gone)) };
+    if standing.revoked {
+        return Ok(nothing(Supply::Unauthenticated));
+    }
     if !standing.enabled {
         return Ok(nothing(Supply::Paused));
     }
@@ -80,6 +87,8 @@ pub(super) async fn lease(unit: &mut Unit, request: LeaseRequest) -> Result<Leas
     }
     let now = unit.times.now;
     if standing.next_lapse.is_some_and(|lapse| lapse <= now) {
+        // What comes after the lapse may fail, and takes it with it.
+        unit.guard().await?;
         lapse(unit, &mut standing).await?;
     }
     let mut credits = credits(unit, &mut standing, &request).await?;
@@ -95,6 +104,7 @@ pub(super) async fn lease(unit: &mut Unit, request: LeaseRequest) -> Result<Leas
 
 async fn standing(unit: &mut Unit, request: &LeaseRequest) -> Result<Option<Standing>, StoreError> {
     let found = sqlx::query(SUBSCRIPTION).bind(request.subscription_id.as_bytes().to_vec());
+    let found = found.bind(micros(unit.times.wall));
     let Some(row) = found.fetch_optional(&mut unit.connection).await? else { return Ok(None) };
     let row = Columns(&row);
     Ok(Some(Standing {
@@ -107,6 +117,7 @@ async fn standing(unit: &mut Unit, request: &LeaseRequest) -> Result<Option<Stan
             head: row.count(11)?,
         },
         enabled: row.flag(1)?,
+        revoked: row.flag(14)?,
         gap: row.flag(9)?,
         window: row.small(4)?,
         budget: row.integer(5)?,

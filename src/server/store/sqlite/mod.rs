@@ -27,6 +27,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use sqlx::SqlitePool;
 
+use super::lapses::Untold;
 use super::upkeep::Waker;
 use super::{Answer, Clock, OpenError, Role, StoreError};
 use crate::sql::url::SqliteUrl;
@@ -38,6 +39,7 @@ use writer::{Unit, Writer};
 pub struct SqliteStore {
     clock: Arc<dyn Clock>,
     waker: Waker,
+    untold: Untold,
     readers: SqlitePool,
     writer: Writer,
 }
@@ -52,9 +54,10 @@ impl SqliteStore {
     /// [`OpenError`].
     pub async fn open(url: &SqliteUrl, role: Role, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
         let opened = file::open(url, role, &*clock).await?;
-        let waker = Waker::new();
-        let writer = Writer::start((opened.writer, opened.options), opened.claim, Arc::clone(&clock), waker.clone())?;
-        Ok(Self { clock, waker, readers: opened.readers, writer })
+        let (waker, untold) = (Waker::new(), Untold::default());
+        let tells = (waker.clone(), untold.clone());
+        let writer = Writer::start((opened.writer, opened.options), opened.claim, Arc::clone(&clock), tells)?;
+        Ok(Self { clock, waker, untold, readers: opened.readers, writer })
     }
 
     /// Transactions that were committed since it was opened: the disk flushes that all answers shared.

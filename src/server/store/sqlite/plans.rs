@@ -57,7 +57,6 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("task::APPEND", task::APPEND),
     ("task::APPEND_KEYED", task::APPEND_KEYED),
     ("task::TASK", task::TASK),
-    ("upkeep::WINDOW", upkeep::WINDOW),
     ("upkeep::FORGET_PROOFS", upkeep::FORGET_PROOFS),
     ("upkeep::FORGET_KEYS", upkeep::FORGET_KEYS),
     ("upkeep::IDLE", upkeep::IDLE),

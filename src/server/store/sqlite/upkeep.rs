@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use perilune_proto::lease::is_blocked;
 use perilune_proto::limits::{IDEMPOTENCY_RETENTION, REPLAY_RETENTION};
 use perilune_proto::scalar::{Sequence, SubscriptionId};
 
 use super::super::bounds::{BLOCKED_MAX, SWEEP_MAX, TOGETHER_MAX};
-use super::super::{Answer, ExpiredDeliveries, Retained, Retention, StoreError, StoreFigures, Swept, Upkeep, Wakes};
+use super::super::{Answer, Retained, Retention, StoreError, StoreFigures, Swept, Upkeep, Wakes};
 use super::SqliteStore;
 use super::lease::numbers;
 use super::retain::retain;
@@ -16,7 +15,6 @@ use super::row::{Columns, micros, stored};
 use super::take::Reader;
 use super::writer::Unit;
 
-pub(super) const WINDOW: &str = "SELECT room, expired FROM subscription WHERE subscription_no = ?1";
 pub(super) const FORGET_PROOFS: &str = "DELETE FROM delivery WHERE delivery_id IN (
         SELECT delivery_id FROM delivery INDEXED BY delivery_confirmed
         WHERE state = 3 AND due_at <= ?1 ORDER BY due_at LIMIT ?2)";
@@ -56,10 +54,10 @@ pub(super) const BLOCKED: &str =
 impl Upkeep for SqliteStore {
     fn sweep(&self) -> Answer<'_, Swept> {
         Box::pin(async move {
-            let mut swept = self.write(|unit| Box::pin(lapse(unit))).await?;
+            let lapsed = self.write(|unit| Box::pin(lapse(unit))).await?;
             let forgotten = self.write(|unit| Box::pin(forget(unit))).await?;
-            swept.forgotten = forgotten;
-            swept.more |= forgotten >= wide(SWEEP_MAX);
+            let more = lapsed.max(forgotten) >= wide(SWEEP_MAX);
+            let mut swept = Swept { forgotten, more, ..Swept::default() };
             let (pool, _) = self.reader()?;
             let idle: Vec<(i64,)> = sqlx::query_as(IDLE).fetch_all(pool).await?;
             for idle in idle.chunks(TOGETHER_MAX) {
@@ -73,6 +71,7 @@ impl Upkeep for SqliteStore {
                     swept.more |= more;
                 }
             }
+            self.untold.tell(&mut swept);
             Ok(swept)
         })
     }
@@ -134,21 +133,10 @@ impl Upkeep for SqliteStore {
     }
 }
 
-async fn lapse(unit: &mut Unit) -> Result<Swept, StoreError> {
+/// Ends lapsed leases; says how many.
+async fn lapse(unit: &mut Unit) -> Result<u64, StoreError> {
     let ended = unit.lapse_all(SWEEP_MAX).await?;
-    let mut swept = Swept::default();
-    for (number, of) in ended {
-        swept.lapsed += of.again;
-        if of.expired > 0 {
-            let row = sqlx::query(WINDOW).bind(number).fetch_one(&mut unit.connection).await?;
-            let blocked = is_blocked(Columns(&row).small(0)?, Columns(&row).small(1)?);
-            let (subscription_id, count) = (of.subscription_id, of.expired);
-            swept.expired.push(ExpiredDeliveries { subscription_id, count, blocked });
-        }
-    }
-    let ended = swept.lapsed + swept.expired.iter().map(|expired| expired.count).sum::<u64>();
-    swept.more = ended >= wide(SWEEP_MAX);
-    Ok(swept)
+    Ok(ended.values().map(|of| of.again + of.expired).sum())
 }
 
 async fn forget(unit: &mut Unit) -> Result<u64, StoreError> {

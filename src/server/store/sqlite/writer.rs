@@ -13,6 +13,7 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions};
 use sqlx::{ConnectOptions as _, Connection as _, Sqlite, SqliteConnection};
 
 use super::super::group::{self, Lane};
+use super::super::lapses::{Lapses, Untold};
 use super::super::upkeep::Waker;
 use super::super::{Cause, Clock, OpenError, StoreError, Wake, fresh};
 use super::log::Log;
@@ -37,9 +38,12 @@ pub(super) struct Unit {
     pub(super) log: Option<Log>,
     /// What this question lets others know, once it is committed.
     pub(super) wakes: BTreeSet<Wake>,
+    /// Leases that this question ended.
+    pub(super) lapses: Lapses,
     pub(super) rng: Rng,
     clock: Arc<dyn Clock>,
     waker: Waker,
+    untold: Untold,
     options: SqliteConnectOptions,
     commits: Arc<AtomicU64>,
     /// Keeps other servers out for as long as it lives.
@@ -56,7 +60,7 @@ impl Writer {
         opened: (SqliteConnection, SqliteConnectOptions),
         claim: Option<File>,
         clock: Arc<dyn Clock>,
-        waker: Waker,
+        (waker, untold): (Waker, Untold),
     ) -> Result<Self, OpenError> {
         let failed = |error: std::io::Error| OpenError::Unreachable(Cause::new(error));
         // A runtime of its own: no arbiter that blocks or ends can hold a transaction open.
@@ -70,9 +74,11 @@ impl Writer {
             began: Instant::now(),
             log: None,
             wakes: BTreeSet::new(),
+            lapses: Lapses::default(),
             rng: Rng::new(fresh::seed()),
             clock,
             waker,
+            untold,
             commits: Arc::clone(&commits),
             claim,
             guarded: false,
@@ -146,6 +152,7 @@ impl group::Unit for Unit {
             return if guarded { execute(&mut self.connection, "RELEASE guard").await } else { Ok(()) };
         };
         self.wakes.clear();
+        self.lapses.clear();
         self.log = None;
         let undo = match failure {
             _ if guarded => "ROLLBACK TO guard; RELEASE guard",
@@ -167,6 +174,7 @@ impl group::Unit for Unit {
         self.log = None;
         (self.guarded, self.writing) = (false, false);
         self.wakes.clear();
+        self.lapses.clear();
         // SQLite has already rolled back after some failures; then this one means nothing.
         let rolled_back = execute(&mut self.connection, "ROLLBACK").await;
         if rolled_back.is_ok() || execute(&mut self.connection, "BEGIN; ROLLBACK").await.is_ok() {
@@ -183,7 +191,12 @@ impl group::Unit for Unit {
         &mut self.wakes
     }
 
-    fn tell(&mut self, wakes: BTreeSet<Wake>) {
+    fn lapses(&mut self) -> &mut Lapses {
+        &mut self.lapses
+    }
+
+    fn tell(&mut self, wakes: BTreeSet<Wake>, lapses: Lapses) {
+        self.untold.keep(lapses);
         wakes.into_iter().for_each(|wake| self.waker.wake(wake));
     }
 
