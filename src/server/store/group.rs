@@ -13,8 +13,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 
@@ -124,6 +126,8 @@ struct Asked<T, F> {
 /// An answer that waits for its commit.
 struct Answered {
     failure: Option<StoreError>,
+    /// The question broke off somewhere: nobody knows what state its transaction is in.
+    panicked: bool,
     tell: Box<dyn FnOnce(Result<(), StoreError>) + Send>,
 }
 
@@ -141,13 +145,18 @@ where
 {
     fn run(self: Box<Self>, unit: &mut U) -> BoxFuture<'_, Answered> {
         Box::pin(async move {
-            let answer = tokio::time::timeout(U::QUESTION_MAX, (self.question)(unit)).await;
-            let answer = answer.unwrap_or_else(|_| Err(StoreError::silent()));
+            let Self { question, reply } = *self;
+            // Both the call and its future: one question's fault must not end the task that serves all.
+            let asked = AssertUnwindSafe(async { question(unit).await }).catch_unwind();
+            let (answer, panicked) = match tokio::time::timeout(U::QUESTION_MAX, asked).await {
+                Ok(Ok(answer)) => (answer, false),
+                Ok(Err(_)) => (Err(StoreError::Damaged("a question to it panicked")), true),
+                Err(_) => (Err(StoreError::silent()), false),
+            };
             let failure = answer.as_ref().err().cloned();
-            let reply = self.reply;
             // Whoever asked may have gone; what was done stays done.
             let tell = Box::new(move |committed: Result<(), StoreError>| drop(reply.send(committed.and(answer))));
-            Answered { failure, tell }
+            Answered { failure, panicked, tell }
         })
     }
 
@@ -248,7 +257,10 @@ async fn group<U: Unit>(
             break;
         }
         let answered = question.run(unit).await;
-        let settled = unit.settle(answered.failure.as_ref()).await;
+        let settled = match &answered.failure {
+            Some(failure) if answered.panicked => Err(failure.clone()),
+            failure => unit.settle(failure.as_ref()).await,
+        };
         wakes.append(unit.wakes());
         lapses.append(std::mem::take(unit.lapses()));
         answers.push(answered);

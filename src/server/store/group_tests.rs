@@ -114,3 +114,15 @@ async fn a_question_that_nobody_answers_fails_alone_and_the_lane_goes_on() {
     lane.close().await.expect("closed");
     served.await.expect("it ends");
 }
+
+#[tokio::test]
+async fn a_question_that_panics_takes_nobody_along() {
+    let (lane, questions) = lane::<Idle>();
+    let serving = tokio::spawn(serve(questions, Idle::default()));
+    let broken = lane.ask(0, |_unit| Box::pin(async { panic!("a fault of this question's own") }));
+    let answer: Result<(), StoreError> = broken.await;
+    assert!(matches!(answer, Err(StoreError::Damaged(_))), "{answer:?}");
+    assert!(lane.ask(0, |_unit| Box::pin(async { Ok(7) })).await.is_ok_and(|seven| seven == 7));
+    drop(lane);
+    serving.await.expect("the lane went on to its end");
+}

@@ -58,6 +58,17 @@ const FIGURES: &str = "SELECT (SELECT head FROM log),
 const BLOCKED: &str =
     "SELECT subscription_id FROM subscription WHERE expired >= room ORDER BY subscription_id LIMIT $1";
 
+/// Leaves a subscription out whose rows can't be read: the others' housekeeping must not wait for its repair.
+fn aside<T>(subscription: SubscriptionId, done: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match done {
+        Err(error @ StoreError::Damaged(_)) => {
+            tracing::error!(%subscription, %error, "housekeeping leaves a subscription out");
+            Ok(None)
+        }
+        done => done.map(Some),
+    }
+}
+
 impl Upkeep for PostgresStore {
     fn sweep(&self) -> Answer<'_, Swept> {
         Box::pin(async move {
@@ -67,16 +78,18 @@ impl Upkeep for PostgresStore {
             let lapsed = self.subscriptions(LAPSED, Some(LAPSED_SUBSCRIPTIONS_MAX)).await?;
             swept.more = wide(lapsed.len()) >= LAPSED_SUBSCRIPTIONS_MAX.unsigned_abs();
             // All at once, so that they share commits.
-            let lapses = lapsed.into_iter().map(|id| self.write(id, move |unit| Box::pin(lapse(unit, id))));
+            let lapses = lapsed
+                .into_iter()
+                .map(|id| async move { aside(id, self.write(id, move |unit| Box::pin(lapse(unit, id))).await) });
             try_join_all(lapses).await?;
             swept.forgotten = self.append(|unit| Box::pin(forget(unit))).await?;
             swept.more |= swept.forgotten >= wide(SWEEP_MAX);
             for idle in self.subscriptions(IDLE, None).await?.chunks(TOGETHER_MAX) {
                 let takes = idle.iter().map(|id| {
                     let id = *id;
-                    self.write(id, move |unit| Box::pin(take(unit, id)))
+                    async move { aside(id, self.write(id, move |unit| Box::pin(take(unit, id))).await) }
                 });
-                for (taken, more) in try_join_all(takes).await? {
+                for (taken, more) in try_join_all(takes).await?.into_iter().flatten() {
                     swept.taken += taken;
                     swept.more |= more;
                 }
