@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use perilune_proto::instant::later;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -37,7 +38,7 @@ impl Scope {
     /// generation exists.
     #[must_use]
     pub fn lease(left: Duration) -> Self {
-        Self { deadline: Instant::now() + left, cancelled: None }
+        Self { deadline: later(Instant::now().into_std(), left).into(), cancelled: None }
     }
 
     /// Rolls back when `signal` resolves before the commit has begun.
@@ -105,6 +106,12 @@ mod tests {
                 assert!(wait >= full / 2 && wait <= full, "{next}: {wait:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_lease_may_be_longer_than_any_clock_can_tell() {
+        let years = Duration::from_secs(29 * 365 * 86_400);
+        assert!(Scope::lease(Duration::MAX).deadline > Instant::now() + years);
     }
 
     #[tokio::test]

@@ -220,3 +220,22 @@ fn what_means_nothing_is_refused() {
         assert_eq!(error.field, "capacity");
     });
 }
+
+#[test]
+fn any_duration_may_be_given() {
+    for script in [
+        Script::new(),
+        Script::new().delivery(1, DeliveryFault::Delay(Duration::MAX)),
+        Script::new().delivery(1, DeliveryFault::StallReads(Duration::MAX)),
+        Script::new().ack(1, RequestFault::Delay(Duration::MAX)),
+        Script::new().ack(1, RequestFault::StallReads(Duration::MAX)),
+    ] {
+        paused(async {
+            let mut rehearsal = Rehearsal::new(script).expect("a script").limit(Duration::MAX);
+            rehearsal.publish(sample_event());
+            let rehearsed = rehearsal.run(handler_fn(|_, _| async { Ok(()) })).await.expect("a capacity");
+            rehearsed.journal().every_fault_played().expect("the fault came");
+            rehearsed.journal().nothing_unconfirmed().expect("it is borne");
+        });
+    }
+}

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use awc::http::header;
 use futures_util::StreamExt as _;
+use perilune_proto::instant::later;
 use perilune_proto::scalar::{TaskId, Timestamp};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
@@ -130,7 +131,7 @@ impl Client {
         max_wait: Duration,
     ) -> Result<OperationStatus<O>, StatusError> {
         let operation_type = operation_type.into();
-        let deadline = Instant::now() + max_wait;
+        let deadline = after(Instant::now(), max_wait);
         loop {
             let asked = Instant::now();
             let hold = deadline.saturating_duration_since(asked).min(HOLD_MAX);
@@ -139,7 +140,7 @@ impl Client {
                 return Ok(answer.status);
             }
             // A held answer has waited already.
-            let due = asked + answer.retry_after.unwrap_or(Duration::from_secs(1));
+            let due = after(asked, answer.retry_after.unwrap_or(Duration::from_secs(1)));
             if due >= deadline {
                 return Err(StatusError::PollTimeout);
             }
@@ -184,5 +185,41 @@ impl Client {
             Ok(StatusAnswer { status, retry_after })
         };
         timeout(hold + REQUEST_TIMEOUT, exchange).await.unwrap_or(Err(StatusError::Transport))
+    }
+}
+
+/// [`later`] by the runtime's clock. Either side may name any wait.
+fn after(now: Instant, wait: Duration) -> Instant {
+    Instant::from_std(later(now.into_std(), wait))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::Credential;
+
+    #[actix_rt::test]
+    async fn a_wait_bears_any_duration_from_either_side() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("bound"));
+        let credential = Credential::new("of-the-tests").expect("visible ASCII");
+        let client = Client::builder(url).credential(credential).build().expect("a loopback address");
+        let id = TaskId::from_u128(7);
+        let body = format!(r#"{{"schemaVersion":1,"operationId":"{id}","operationType":"Report","state":"accepted"}}"#);
+        let head = format!("HTTP/1.1 200 OK\r\nretry-after: {}\r\ncontent-length: {}\r\n\r\n", u64::MAX, body.len());
+        let answers = async {
+            let (mut socket, _) = listener.accept().await.expect("a request");
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                request.push(socket.read_u8().await.expect("a whole request"));
+            }
+            socket.write_all((head + &body).as_bytes()).await.expect("the client reads");
+            socket
+        };
+        let (ended, _socket) = tokio::join!(client.wait_operation::<()>(id, None, Duration::MAX), answers);
+        assert_eq!(ended, Err(StatusError::PollTimeout), "nobody lives to ask again");
     }
 }

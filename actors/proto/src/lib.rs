@@ -6,6 +6,7 @@
 //! - [`consumer`]: the consumer's decisions; [`backoff`] and [`rng`] serve it.
 //! - [`lease`], [`dispatch`], [`task`]: the server's rules.
 //! - [`limits`]: every number of the contract.
+//! - [`instant`]: sums of a moment and a wait.
 //!
 //! This crate knows no clock, no I/O, no randomness of its own and no `async`.
 
@@ -13,6 +14,7 @@ pub mod backoff;
 pub mod consumer;
 pub mod dispatch;
 pub mod event;
+pub mod instant;
 pub mod json;
 pub mod lease;
 pub mod limits;

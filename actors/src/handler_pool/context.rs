@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+use perilune_proto::instant::later;
 use perilune_proto::scalar::{Generation, SubscriptionId};
 use tokio::sync::Notify;
 
@@ -23,7 +24,7 @@ impl EventContext {
     /// A context by hand, for tests of a handler: generation and lease are the caller's choice.
     #[must_use]
     pub fn new(subscription_id: SubscriptionId, generation: Generation, lease_left: Duration) -> Self {
-        Self::until(subscription_id, generation, now() + lease_left, Cancellation::default())
+        Self::until(subscription_id, generation, later(now(), lease_left), Cancellation::default())
     }
 
     pub(crate) const fn until(
@@ -192,5 +193,11 @@ mod tests {
         assert_eq!(context.lease_left(), Duration::from_secs(1));
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(context.lease_left(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_lease_may_be_longer_than_any_clock_can_tell() {
+        let years = Duration::from_secs(29 * 365 * 86_400);
+        assert!(context(Duration::MAX).lease_left() > years);
     }
 }

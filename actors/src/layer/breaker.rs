@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use perilune_proto::ResultEvent;
+use perilune_proto::instant::later;
 use tokio::sync::Semaphore;
 
 use super::turn;
@@ -49,7 +50,7 @@ impl<H> CircuitBreaker<H> {
     fn open_until(&self) -> Option<Instant> {
         let row = self.row();
         let open = row.failures >= self.failures_max.get();
-        row.last.filter(|_| open).map(|last| last + self.rest)
+        row.last.filter(|_| open).map(|last| later(last, self.rest))
     }
 }
 
@@ -84,5 +85,24 @@ impl<H: EventHandler> EventHandler for CircuitBreaker<H> {
         drop(tried);
         drop(probe);
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perilune_proto::scalar::Generation;
+
+    use super::*;
+    use crate::handler_pool::{CancelReason, HandlerError, handler_fn};
+    use crate::support::{event, subscription_id};
+
+    #[actix::test]
+    async fn a_breaker_may_rest_for_ever() {
+        let fails = handler_fn(|_, _| async { Err(HandlerError::msg("as it should")) });
+        let breaker = CircuitBreaker::new(fails, NonZeroU32::MIN, Duration::MAX);
+        let context = EventContext::new(subscription_id(), Generation(1), Duration::from_secs(30));
+        assert!(breaker.handle(Arc::new(event(1)), context.clone()).await.is_err());
+        context.cancellation().cancel(CancelReason::Stopping);
+        assert!(breaker.handle(Arc::new(event(2)), context).await.is_err(), "it waits until it is told to stop");
     }
 }

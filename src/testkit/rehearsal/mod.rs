@@ -15,6 +15,7 @@ use std::time::Duration;
 use perilune_actors::EventHandler;
 use perilune_proto::ResultEvent;
 use perilune_proto::consumer::{ConfigError, ConsumerConfig, FinishReport, Options};
+use perilune_proto::instant::later;
 use perilune_proto::scalar::EventId;
 use perilune_proto::session::server::Terms;
 
@@ -117,7 +118,7 @@ impl Rehearsal {
         let config = ConsumerConfig::check(&options)?;
         let begun = stage::now();
         let stage = Stage::new(rules, journal.clone(), config, journal.watch(handler), begun);
-        let report = stage.play(begun + limit).await;
+        let report = stage.play(later(begun, limit)).await;
         Ok(Rehearsed { journal, report, elapsed: stage::now().saturating_duration_since(begun) })
     }
 }

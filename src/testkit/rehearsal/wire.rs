@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use perilune_proto::consumer::Epoch;
+use perilune_proto::instant::later;
 use perilune_proto::scalar::{EventId, Generation, MessageId};
 use perilune_proto::session::ClientSession;
 use perilune_proto::wire::CloseCode;
@@ -67,7 +68,7 @@ impl Wire {
         let due = last.max(now + LATENCY);
         match output {
             Output::Send { text, after, cut_after } => {
-                let due = due.max(now + LATENCY + after);
+                let due = due.max(later(now, after.saturating_add(LATENCY)));
                 let limit = self.budget.into_iter().chain(cut_after).min();
                 if limit.is_some_and(|limit| limit < text.len()) || cut_after.is_some() {
                     self.down.push_back((due, Arrival::Closed(CloseCode(1006))));
@@ -77,7 +78,7 @@ impl Wire {
                 self.budget = self.budget.map(|budget| budget - text.len());
                 self.down.push_back((due, Arrival::Text(text)));
             }
-            Output::Stall(time) => self.stalled = Some(now + time),
+            Output::Stall(time) => self.stalled = Some(later(now, time)),
             Output::Close(code) => self.down.push_back((due, Arrival::Closed(code))),
             Output::Cut => self.down.push_back((due, Arrival::Closed(CloseCode(1006)))),
         }

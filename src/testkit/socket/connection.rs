@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use perilune_proto::instant::later;
 use perilune_proto::wire::CloseCode;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -102,10 +103,10 @@ impl Connection {
                 due = None;
                 match output {
                     Output::Send { text, after, cut_after } if after > Duration::ZERO => {
-                        due = Some(Instant::now() + after);
+                        due = Some(later(Instant::now(), after));
                         waiting.push_front(Output::Send { text, after: Duration::ZERO, cut_after });
                     }
-                    Output::Stall(time) => stalled = Some(Instant::now() + time),
+                    Output::Stall(time) => stalled = Some(later(Instant::now(), time)),
                     output => self.put(output).await?,
                 }
             }

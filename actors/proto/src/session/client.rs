@@ -16,6 +16,7 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use crate::instant::later;
 use crate::limits;
 use crate::proof::EventProof;
 use crate::scalar::{DeliveryId, EventId, Generation, MessageId, SessionId};
@@ -229,7 +230,8 @@ impl ClientSession {
         if self.in_flight.len() >= limits::CONTROL_REQUESTS_MAX {
             return Err(RequestRefused::Busy);
         }
-        self.in_flight.insert(message_id, InFlight { request, deadline: now + self.request_timeout });
+        let deadline = later(now, self.request_timeout);
+        self.in_flight.insert(message_id, InFlight { request, deadline });
         Ok(session_id)
     }
 

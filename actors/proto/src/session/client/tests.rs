@@ -298,3 +298,11 @@ fn both_ends_agree_on_a_whole_session() {
     assert_eq!((delivered, answers.len()), (20, 40));
     assert!(answers.iter().all(|answer| matches!(answer, Answer::Acked(_) | Answer::Pong(_))));
 }
+
+#[test]
+fn a_request_may_have_any_time() {
+    let register = Register { message_id: REGISTER, subscription_id: SUBSCRIPTION, capacity: 2 };
+    let mut session = ClientSession::open(register, epoch() + limits::HANDSHAKE_TIMEOUT, Duration::MAX);
+    session.receive(ServerFrame::Welcome(welcome()));
+    session.ping(id(2), epoch()).expect("sent");
+}
