@@ -1,6 +1,8 @@
 //! The explorer: a right handler passes at every point, and each kind of wrong one is found.
 
 use std::collections::HashMap;
+use std::future::pending;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use perilune::consumer::{EventContext, EventHandler, HandlerResult};
@@ -9,6 +11,7 @@ use perilune::proto::ResultEvent;
 use perilune::proto::scalar::TaskId;
 use perilune::testkit::{CrashPoints, Explorable, ExploreError, Harm};
 use sqlx::{Pool, Sqlite};
+use tokio::sync::Notify;
 
 use crate::run::in_system;
 
@@ -194,6 +197,51 @@ fn a_handler_that_does_not_work_at_all_is_not_explored() {
         let nothing = |inbox: Inbox<Sqlite>| inbox.handler(|_, _| async { Ok::<_, sqlx::Error>(()) });
         let error = books.points().explore(nothing, effects).await.expect_err("no effect");
         assert!(matches!(error, ExploreError::Effects { effects: 0 }), "{error}");
+    });
+}
+
+/// Never comes to its end in one of its processes.
+struct Hangs<H> {
+    inner: H,
+    /// Told by the process that hangs.
+    hangs: Option<Arc<Notify>>,
+}
+
+impl<H: EventHandler> EventHandler for Hangs<H> {
+    async fn handle(&self, event: Arc<ResultEvent>, context: EventContext) -> HandlerResult {
+        if let Some(hangs) = &self.hangs {
+            hangs.notify_one();
+            pending::<()>().await;
+        }
+        self.inner.handle(event, context).await
+    }
+}
+
+#[test]
+fn an_exploration_with_a_run_that_hangs_before_its_point_is_not_complete() {
+    in_system(|| async {
+        // The handler begins before this point of its run. Each point has two processes, and there is one before them.
+        const HANGS_BEFORE: u64 = 10;
+        let books = Books::open().await;
+        let (processes, hangs) = (AtomicU64::new(0), Arc::new(Notify::new()));
+        let process = |inbox: Inbox<Sqlite>| {
+            let number = processes.fetch_add(1, Ordering::Relaxed) + 1;
+            let hangs = (number == 2 * HANGS_BEFORE).then(|| Arc::clone(&hangs));
+            Hangs { inner: right(&inbox), hangs }
+        };
+        let hung = async {
+            hangs.notified().await;
+            // Nobody waits by the clock for what never comes.
+            tokio::time::pause();
+            pending::<()>().await;
+        };
+        let explored = tokio::select! {
+            explored = books.points().explore(process, effects) => explored,
+            () = hung => unreachable!("it is pending"),
+        };
+        let error = explored.expect_err("whether there are more points is unknown");
+        let unknown = "a crash was due at point 10, and its run came neither there nor to its end";
+        assert_eq!(error.to_string(), unknown);
     });
 }
 

@@ -7,6 +7,7 @@ use perilune_actors::{ConsumerHandle, EventHandler};
 use perilune_proto::ResultEvent;
 use perilune_proto::scalar::EventId;
 use sqlx::Pool;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::engine::{Explorable, Opened};
@@ -66,30 +67,39 @@ where
         }
     }
 
-    /// A run with harm at a point. `None` where it ended before that came.
+    /// A run with harm at a point. `None` where it came to its end before that: the event confirmed, the consumer gone.
     pub(super) async fn harmed(&self, harm: Harm, number: u64) -> Result<Option<Point>, ExploreError> {
         let (platform, event) = self.platform()?;
         let process = self.start(&platform, Gate::new(harm), Some(number)).await?;
         let gate = Arc::clone(&process.opened.gate);
-        let mut ended = tokio::select! {
+        let first = tokio::select! {
             biased;
             () = gate.died() => None,
             ended = confirmed(&platform, event.event_id, 0) => Some(ended),
         };
         // An orderly end is part of the run: it tells the inbox what was confirmed.
-        process.leave(&gate).await;
-        if gate.is_dead() {
-            platform.cut_connections();
-            platform.advance(LEASE_AND_WAIT);
-            let seen = failures(&platform.journal().records());
-            let process = self.start(&platform, Gate::new(harm), None).await?;
-            ended = Some(confirmed(&platform, event.event_id, seen).await);
-            process.stop().await;
-        }
-        let Some(place) = gate.struck() else { return Ok(None) };
+        let left = process.leave(&gate).await;
+        let ended = match first {
+            Some(ended) if !gate.is_dead() => ended,
+            _ => {
+                platform.cut_connections();
+                platform.advance(LEASE_AND_WAIT);
+                let seen = failures(&platform.journal().records());
+                let process = self.start(&platform, Gate::new(harm), None).await?;
+                let ended = confirmed(&platform, event.event_id, seen).await;
+                process.stop().await;
+                ended
+            }
+        };
+        let Some(place) = gate.struck() else {
+            // A run that hangs has not passed its points: nobody knows how many there are.
+            let late =
+                |_| Unmet::new(format!("the consumer to end, within {PATIENCE:?}"), &platform.journal().records());
+            let whole = ended.and_then(|()| left.map_err(late));
+            return whole.map(|()| None).map_err(|source| ExploreError::Undecided { harm, number, source });
+        };
         let effects = (self.effects)(self.pool.clone(), event).await?;
-        let confirmed = matches!(ended, Some(Ok(())));
-        Ok(Some(Point { harm, number, place, effects, confirmed }))
+        Ok(Some(Point { harm, number, place, effects, confirmed: ended.is_ok() }))
     }
 
     fn platform(&self) -> Result<(Platform, Arc<ResultEvent>), ExploreError> {
@@ -128,24 +138,27 @@ where
 }
 
 impl<DB: Explorable> Process<DB> {
-    /// Ends in an orderly way, or dies in it.
-    async fn leave(self, gate: &Gate) {
+    /// Ends in an orderly way, or dies in it; [`Elapsed`] where neither comes.
+    async fn leave(self, gate: &Gate) -> Result<(), Elapsed> {
         self.run.stop();
-        tokio::select! {
+        let left = tokio::select! {
             biased;
             () = gate.died() => {
                 // Whatever it still does, it does to itself.
                 let _ = timeout(DEAD_SHUTDOWN, self.run.ended()).await;
+                Ok(())
             }
-            _ = timeout(PATIENCE, self.run.ended()) => {}
-        }
+            ended = timeout(PATIENCE, self.run.ended()) => ended.map(drop),
+        };
         gate.open();
         let _ = timeout(CLOSING, self.opened.pool.close()).await;
+        left
     }
 
     async fn stop(self) {
         let gate = Arc::clone(&self.opened.gate);
-        self.leave(&gate).await;
+        // What it has confirmed counts, however long the rest of it takes.
+        let _ = self.leave(&gate).await;
     }
 }
 

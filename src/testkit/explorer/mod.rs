@@ -4,7 +4,7 @@
 //! A run is a real consumer with the handler and its inbox, a real database and the scripted platform, for one event.
 //! Its points are numbered as they come: before and after each frame, statement and commit. At run *n* harm is done at
 //! point *n*; then the run is healed, and the event has to end up confirmed, with one effect. The exploration is over
-//! with the first run that ends before its point comes.
+//! with the first run that ends before its point comes; one that does not end proves nothing.
 //!
 //! - `attempt`: one run, and what is left of it.
 //! - `engine`: how each engine's statements become points: `server` with its `link` and the `packet`s on it, `sqlite`.
@@ -83,6 +83,18 @@ pub enum ExploreError {
     /// Without any harm the event is not confirmed.
     #[error("without any harm the event was not confirmed")]
     Unconfirmed(#[source] Unmet),
+    /// A run came neither to its point nor to its end within 20 s, so nobody knows whether there are more points: the
+    /// handler hangs now and then, or the machine is too slow.
+    #[error("a {harm} was due at point {number}, and its run came neither there nor to its end")]
+    Undecided {
+        /// The kind of harm.
+        harm: Harm,
+        /// The point, from 1.
+        number: u64,
+        /// What did not come.
+        #[source]
+        source: Unmet,
+    },
     /// There is no end of points.
     #[error("there are more than {POINTS_MAX} points in one run")]
     TooManyPoints,

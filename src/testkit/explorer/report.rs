@@ -57,14 +57,16 @@ impl CrashReport {
     /// Whatever harm was done, the event had one effect and was confirmed.
     ///
     /// # Errors
-    /// [`PointsFailed`] names every point where it was not so.
+    /// [`PointsFailed`] names every point where it was not so; none where no point was explored.
     pub fn one_effect(&self) -> Result<(), PointsFailed> {
         let failed: Vec<_> = self.points.iter().filter(|point| !point.is_right()).cloned().collect();
-        if failed.is_empty() { Ok(()) } else { Err(PointsFailed { of: self.points.len(), failed }) }
+        let right = failed.is_empty() && !self.points.is_empty();
+        if right { Ok(()) } else { Err(PointsFailed { of: self.points.len(), failed }) }
     }
 }
 
-/// Harm at these points led to an effect too many, none at all, or an event that nobody confirmed.
+/// Harm at these points led to an effect too many, none at all, or an event that nobody confirmed. Without any point,
+/// nothing was explored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PointsFailed {
     of: usize,
@@ -81,6 +83,9 @@ impl PointsFailed {
 
 impl fmt::Display for PointsFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.of == 0 {
+            return f.write_str("no point was explored");
+        }
         write!(f, "{} of {} points failed:", self.failed.len(), self.of)?;
         self.failed.iter().try_for_each(|point| write!(f, "\n  {point}"))
     }
@@ -113,5 +118,11 @@ mod tests {
         }
         let failed = CrashReport::new(vec![point(7, 2, false)]).one_effect().expect_err("wrong").to_string();
         assert_eq!(failed, "1 of 1 points failed:\n  crash at point 7, before COMMIT: 2 effects, not confirmed");
+    }
+
+    #[test]
+    fn a_report_without_points_proves_nothing() {
+        let failed = CrashReport::new(Vec::new()).one_effect().expect_err("nothing was explored");
+        assert_eq!(failed.to_string(), "no point was explored");
     }
 }
