@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use perilune_client::{Client, ClientBuilder, Credential, CredentialFile};
 
+use super::blame::setting;
 use super::credential_source::CredentialSource;
 use super::discreet::Discreet;
 use super::exit::{Failure, Outcome};
@@ -103,7 +104,12 @@ impl ConnectArgs {
     fn build(&self, builder: ClientBuilder) -> Outcome<Client> {
         builder.build().map_err(|error| {
             // The URL itself was judged when it was read, so this is about plaintext.
-            Failure::usage(format!("--url {} {}: use https or wss, or give --allow-plaintext", self.url, error.problem))
+            Failure::usage(format!(
+                "{} {} {}: use https or wss, or give --allow-plaintext",
+                setting("--url"),
+                self.url,
+                error.problem
+            ))
         })
     }
 }
@@ -112,6 +118,6 @@ impl ConnectArgs {
 fn readable(flag: &str, path: &PathBuf) -> Outcome {
     match std::fs::File::open(path) {
         Ok(_) => Ok(()),
-        Err(error) => Err(Failure::usage(format!("{flag} {} can't be read: {error}", path.display()))),
+        Err(error) => Err(Failure::usage(format!("{} {} can't be read: {error}", setting(flag), path.display()))),
     }
 }

@@ -13,6 +13,9 @@ use crate::server::store::{CredentialRecord, CredentialSecret, NewCredential, Ro
 
 /// Make and end credentials, on the server's host
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  perilune credential create --name billing --queues reports --scopes consume,manage"
+)]
 pub(crate) struct CredentialArgs {
     #[command(subcommand)]
     command: CredentialCommand,
@@ -139,20 +142,20 @@ pub(crate) async fn run(args: CredentialArgs) -> Outcome {
     match args.command {
         CredentialCommand::Create(args) => create(args).await,
         CredentialCommand::List(args) => {
-            let store = Operator::open(&args.database).await?;
+            let store = Operator::open_existing(&args.database).await?;
             let records = store.credentials().await.map_err(failed)?;
             let shown = records.iter().map(|record| Shown::new(record, None)).collect::<Vec<_>>();
             args.output.list(&COLUMNS, &shown, Shown::cells)
         }
         CredentialCommand::Rotate(args) => {
-            let store = Operator::open(&args.database).await?;
+            let store = Operator::open_existing(&args.database).await?;
             let secret = CredentialSecret::generate();
             let rotation = Rotation { name: args.name, secret: secret.hash(), overlap: args.overlap };
             let record = store.rotate_credential(rotation).await.map_err(failed)?;
             show(args.output, &record, Some(&secret))
         }
         CredentialCommand::Revoke(args) => {
-            let store = Operator::open(&args.database).await?;
+            let store = Operator::open_existing(&args.database).await?;
             let record = store.revoke_credential(args.name).await.map_err(failed)?;
             show(args.output, &record, None)
         }

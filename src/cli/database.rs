@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::blame::setting;
 use super::discreet::Discreet;
 use super::exit::{Failure, Outcome};
 use crate::server::store::{self, OpenError, Role, Store};
@@ -30,7 +31,7 @@ pub(crate) struct DatabaseArgs {
 /// One sentence that names the database's trouble.
 pub(crate) async fn open(url: &DatabaseUrl, role: Role) -> Outcome<Arc<dyn Store>> {
     store::open(url, role).await.map_err(|error| {
-        let text = format!("--database: {}", sentence(&error));
+        let text = format!("{}: {}", setting("--database"), sentence(&error));
         match error {
             OpenError::UnknownEngine | OpenError::InMemory => Failure::Usage(text),
             _ => Failure::failed(text),
@@ -70,6 +71,15 @@ impl Operator {
     /// As [`open`].
     pub(crate) async fn open(args: &DatabaseArgs) -> Outcome<Self> {
         open(&args.database, Role::Operator).await.map(Self)
+    }
+
+    /// Opens a database that is there: what is looked for can't be in a new one.
+    ///
+    /// # Errors
+    /// As [`open`], and where an SQLite file is not there.
+    pub(crate) async fn open_existing(args: &DatabaseArgs) -> Outcome<Self> {
+        refuse_missing_file(&args.database)?;
+        Self::open(args).await
     }
 }
 

@@ -12,6 +12,9 @@ use super::subscription;
 
 /// See open deliveries, and give EXPIRED ones another chance
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  perilune delivery list --subscription 0123456789abcdef0123456789abcdef --state expired"
+)]
 pub(crate) struct DeliveryArgs {
     #[command(subcommand)]
     command: DeliveryCommand,

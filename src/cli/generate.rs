@@ -7,6 +7,7 @@ use crate::typescript::{Catalogue, GenerateError, TreeState};
 
 /// Generate typed clients
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  perilune generate typescript --catalogue operations.json --out web/operations")]
 pub(crate) struct GenerateArgs {
     #[command(subcommand)]
     command: GenerateCommand,

@@ -12,6 +12,9 @@ use crate::outcome::retention::{Hold, HoldCategory, HoldId, PlaceHold, Retention
 
 /// Keep operations from being purged
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  perilune hold list --database sqlite:shop.db --operation 0123456789abcdef0123456789abcdef"
+)]
 pub(crate) struct HoldArgs {
     #[command(subcommand)]
     command: HoldCommand,

@@ -17,6 +17,7 @@ use crate::sql::{DatabaseUrl, TablePrefix};
 
 /// See, prune and reconcile an inbox
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  perilune inbox show --inbox sqlite:shop.db --consumer billing")]
 pub(crate) struct InboxArgs {
     #[command(subcommand)]
     command: InboxCommand,

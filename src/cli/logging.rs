@@ -4,7 +4,9 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
+use super::blame::setting;
 use super::exit::{Failure, Outcome};
+use super::stderr::LogWriter;
 
 /// What the logs look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -21,13 +23,13 @@ pub(crate) enum LogFormat {
 /// A usage error where the filter can't be read.
 pub(crate) fn start(filter: &str, format: LogFormat) -> Outcome {
     let filter = EnvFilter::builder().parse(filter).map_err(|_| {
-        Failure::usage(
-            "--log must be off, error, warn, info, debug or trace, or levels by target such as `warn,perilune=debug`",
-        )
+        Failure::usage(format!(
+            "{} must be off, error, warn, info, debug or trace, or levels by target such as `warn,perilune=debug`",
+            setting("--log")
+        ))
     })?;
     let stderr = std::io::stderr();
-    let lines =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours(&stderr));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| LogWriter).with_ansi(colours(&stderr));
     // It would tell with `eprintln!` that a line could not be written, which panics where stderr is closed.
     let lines = lines.log_internal_errors(false);
     let set = match format {

@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `args`, `config` | flags, then variables, then the configuration file |
+//! | `args`, `config`, `blame` | flags, then variables, then the configuration file |
 //! | `exit` | exit codes and the one sentence of a failure |
 //! | `output`, `progress`, `stderr`, `logging` | stdout; stderr |
 //! | `signals` | the first signal, and the second |
@@ -12,6 +12,7 @@
 mod api;
 mod application_database;
 mod args;
+mod blame;
 mod completions;
 mod config;
 mod connect;
@@ -51,6 +52,13 @@ use exit::{DONE, Outcome, USAGE};
 /// Errors have been reported on stderr when it returns. A process-wide rustls provider must be installed.
 #[must_use]
 pub fn run() -> u8 {
+    stderr::report_panics();
+    let code = run_command();
+    stderr::flush();
+    code
+}
+
+fn run_command() -> u8 {
     let arguments = std::env::args_os().collect::<Vec<_>>();
     let cli = match configure(&arguments) {
         Ok(Ok(cli)) => cli,
@@ -78,7 +86,8 @@ fn configure(arguments: &[std::ffi::OsString]) -> Outcome<Result<Cli, clap::Erro
     if let Some(path) = config::path(arguments) {
         command = config::apply(command, &path)?;
     }
-    Ok(args::parse(config::prefer_credential_variable(command), arguments))
+    let command = config::prefer_credential_variable(command);
+    Ok(args::parse(command.clone(), arguments).map_err(|error| blame::name_variable(error, &command, arguments)))
 }
 
 fn start(cli: Cli) -> Outcome {

@@ -14,6 +14,9 @@ use super::output::OutputArgs;
 
 /// Ask an application how an operation stands
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  perilune operation status 0123456789abcdef0123456789abcdef --url https://shop.example/api"
+)]
 pub(crate) struct OperationArgs {
     #[command(subcommand)]
     command: OperationCommand,

@@ -44,7 +44,7 @@ impl Progress {
             }
             Show::Lines { last } if last.elapsed() >= LINE_EVERY => {
                 *last = Instant::now();
-                super::stderr::tell(line(self.what, done, self.total, message));
+                super::stderr::offer(line(self.what, done, self.total, message));
             }
             Show::Lines { .. } => {}
         }
@@ -53,7 +53,10 @@ impl Progress {
     /// Writes a line that stays, above the bar where there is one.
     pub(crate) fn note(&self, text: &str) {
         match &self.show {
-            Show::Bar(bar) => bar.suspend(|| super::stderr::tell(text)),
+            Show::Bar(bar) => bar.suspend(|| {
+                super::stderr::tell(text);
+                super::stderr::flush();
+            }),
             Show::Lines { .. } => super::stderr::tell(text),
         }
     }

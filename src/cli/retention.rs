@@ -8,14 +8,18 @@ use serde::Serialize;
 use super::application_database::{ApplicationDatabaseArgs, on_any_engine};
 use super::duration;
 use super::exit::{Failure, Outcome};
-use super::output::OutputArgs;
+use super::output::{OutputArgs, print_text};
 use super::wall_clock::now;
 use crate::outcome::retention::{
-    AuditVerification, PurgeOrder, RetentionError, RetentionPlan, RetentionPolicy, TargetPlan,
+    AuditVerification, PLAN_LISTED_MAX, PurgeOrder, RetentionError, RetentionPlan, RetentionPolicy, TargetPlan,
 };
+
+/// How many removals of a target a plan lists one by one.
+const LISTED_MAX: usize = 20;
 
 /// See and purge what has been kept long enough
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  perilune retention verify --database sqlite:shop.db")]
 pub(crate) struct RetentionArgs {
     #[command(subcommand)]
     command: RetentionCommand,
@@ -157,8 +161,9 @@ async fn plan(policy: &PolicyArgs, output: OutputArgs, database: &ApplicationDat
         let shown = ShownPlan { now: plan.now, targets: plan.targets.iter().map(shown_target).collect() };
         return output.object(&shown, &[]);
     }
+    let targets = plan.targets.iter().map(shown_target).collect::<Vec<_>>();
     let columns = ["target", "due", "held", "ended before", "oldest"];
-    output.list(&columns, &plan.targets.iter().map(shown_target).collect::<Vec<_>>(), |target| {
+    output.list(&columns, &targets, |target| {
         vec![
             target.target.to_owned(),
             target.due.to_string(),
@@ -166,7 +171,38 @@ async fn plan(policy: &PolicyArgs, output: OutputArgs, database: &ApplicationDat
             target.cutoff.to_string(),
             target.oldest.map(|oldest| oldest.to_string()).unwrap_or_default(),
         ]
-    })
+    })?;
+    list_removals(output, &targets)
+}
+
+/// Lists what would go and why, the first of each target, and says how many more there are.
+fn list_removals(output: OutputArgs, targets: &[ShownTarget<'_>]) -> Outcome {
+    let (rows, more) = listing(targets);
+    if rows.is_empty() {
+        return Ok(());
+    }
+    print_text("")?;
+    output.list(&["target", "operation", "type", "tenant", "reason"], &rows, Vec::clone)?;
+    more.iter().try_for_each(|line| print_text(line))
+}
+
+/// A row for each of the first removals of a target, and a line for each target that has more.
+fn listing(targets: &[ShownTarget<'_>]) -> (Vec<Vec<String>>, Vec<String>) {
+    let (mut rows, mut more) = (Vec::new(), Vec::new());
+    for target in targets {
+        let listed = target.removals.iter().take(LISTED_MAX).map(|removal| {
+            let tenant = removal.tenant.unwrap_or("-");
+            [target.target, &removal.operation_id, removal.operation_type, tenant, removal.reason]
+                .map(str::to_owned)
+                .to_vec()
+        });
+        rows.extend(listed);
+        let left = target.due.saturating_sub(target.removals.len().min(LISTED_MAX) as u64);
+        if left > 0 {
+            more.push(format!("and {left} more of {}; --json lists the first {PLAN_LISTED_MAX}", target.target));
+        }
+    }
+    (rows, more)
 }
 
 fn shown_target(plan: &TargetPlan) -> ShownTarget<'_> {
@@ -255,5 +291,39 @@ fn failure(error: RetentionError) -> Failure {
             Failure::usage(format!("--{} must be {allowed}", field.replace('_', "-")))
         }
         other => Failure::Failed(anyhow::Error::new(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_lists_what_would_go_and_why_up_to_a_bound_and_says_how_many_more() {
+        let now = now();
+        let target = |due: u64, shown: usize| ShownTarget {
+            target: "outcome",
+            cutoff: now,
+            due,
+            held: 0,
+            oldest: None,
+            removals: (0..shown)
+                .map(|number| ShownRemoval {
+                    operation_id: format!("{number:032x}"),
+                    operation_type: "GenerateReport",
+                    tenant: (number == 0).then_some("acme"),
+                    completed_at: now,
+                    reason: "ended long ago",
+                })
+                .collect(),
+        };
+        let (rows, more) = listing(&[target(2, 2)]);
+        let first = ["outcome", "00000000000000000000000000000000", "GenerateReport", "acme", "ended long ago"];
+        assert_eq!((rows.len(), more.len()), (2, 0));
+        assert_eq!(rows[0], first);
+        assert_eq!(rows[1][3], "-");
+        let (rows, more) = listing(&[target(0, 0), target(5_000, 1_000)]);
+        assert_eq!(rows.len(), LISTED_MAX);
+        assert_eq!(more, ["and 4980 more of outcome; --json lists the first 1000"]);
     }
 }

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use perilune_proto::limits::{HEARTBEAT_MS, LEASE_MS};
 
+use super::blame::setting;
 use super::database::{self, DatabaseArgs};
 use super::duration;
 use super::exit::{Failure, Outcome};
 use super::output::print_text;
-use super::signals;
+use super::signals::{self, Hangup};
 use crate::server::store::{PastCursors, Role};
 use crate::server::{Limits, RunningServer, Server, ServerConfig, Stopped, TlsFiles};
 
@@ -100,7 +101,7 @@ pub(crate) struct ServeArgs {
 pub(crate) async fn run(args: ServeArgs) -> Outcome {
     let config = config(&args)?;
     let scheme = if args.tls_cert.is_some() { "https" } else { "http" };
-    let stop = signals::listen(|| {})?;
+    let stop = signals::listen(Hangup::Other, || {})?;
     #[cfg(unix)]
     signals::outlive_hangups(args.tls_cert.is_some())?;
     let store = database::open(&args.database.database, Role::Server).await?;
@@ -177,6 +178,11 @@ fn config(args: &ServeArgs) -> Outcome<ServerConfig> {
         (None, Some(_)) => return Err(Failure::usage("--tls-key needs --tls-cert")),
     }
     builder.build().map_err(|error| {
-        Failure::usage(format!("--{} is {} and must be {}", error.field.replace('_', "-"), error.value, error.range))
+        Failure::usage(format!(
+            "{} is {} and must be {}",
+            setting(&error.field.replace('_', "-")),
+            error.value,
+            error.range
+        ))
     })
 }

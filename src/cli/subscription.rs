@@ -10,12 +10,13 @@ use serde::{Deserialize, Serialize};
 use super::api::{Api, Shown};
 use super::connect::ConnectArgs;
 use super::duration;
-use super::exit::Outcome;
+use super::exit::{Failure, Outcome};
 use super::output::OutputArgs;
 use super::start::Start;
 
 /// Manage subscriptions
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  perilune subscription create --name invoices --queues reports,invoices")]
 pub(crate) struct SubscriptionArgs {
     #[command(subcommand)]
     command: SubscriptionCommand,
@@ -216,6 +217,12 @@ fn path(id: SubscriptionId, action: &str) -> String {
 }
 
 async fn create(args: &CreateArgs) -> Outcome {
+    if let Some((min, max)) = args.backoff_min.zip(args.backoff_max).filter(|(min, max)| min > max) {
+        let (min, max) = (duration::show(min), duration::show(max));
+        return Err(Failure::usage(format!(
+            "--backoff-min is {min} and must be at most --backoff-max, which is {max}"
+        )));
+    }
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let body = CreateBody {
         name: &args.name,

@@ -163,6 +163,43 @@ fn a_first_signal_stops_in_order_and_reaches_the_command() {
 }
 
 #[test]
+fn a_lost_terminal_stops_in_order_unless_it_was_to_be_outlived() {
+    let platform = Platform::start();
+    let subscription = platform.subscribe();
+    platform.publish("{}\n").expect_code(0);
+    let script = "trap 'echo told; exit 0' TERM; echo pid $$; while :; do sleep 0.05; done";
+    let arguments = ["consume", "--subscription", &subscription, "--exec", script];
+    let consumer = Running::start(&mut platform.command(&arguments));
+    let pid = consumer.wait_for("pid ").trim_start_matches("pid ").to_owned();
+    consumer.signal("HUP");
+    consumer.wait_for("told");
+    consumer.finish().expect_code(0);
+    expect_dead(&pid);
+
+    platform.publish("{\"payload\":2}\n").expect_code(0);
+    // As `nohup` does it: the shell ignores the signal, and what it becomes inherits that.
+    let plain = platform.command(&arguments);
+    let mut command = std::process::Command::new("/bin/sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(plain.get_program()).args(plain.get_args());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let stdio = std::process::Stdio::piped;
+    let consumer = Running::start(command.stdin(std::process::Stdio::null()).stdout(stdio()).stderr(stdio()));
+    consumer.wait_for("pid ");
+    consumer.signal("HUP");
+    // It goes on: the next event is begun, too.
+    platform.publish("{\"payload\":3}\n").expect_code(0);
+    consumer.wait_for("pid ");
+    consumer.signal("TERM");
+    consumer.finish().expect_code(0);
+    assert_eq!(platform.figure(&subscription, "acknowledged"), 3);
+}
+
+#[test]
 fn a_stop_that_runs_out_of_time_names_what_runs_and_leaves_nothing_behind() {
     let platform = Platform::start();
     let subscription = platform.subscribe();

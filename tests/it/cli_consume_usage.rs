@@ -10,6 +10,16 @@ fn refused(arguments: &[&str], parts: &[&str]) {
 }
 
 #[test]
+fn a_blank_command_would_acknowledge_everything_and_is_refused() {
+    for blank in ["", "   ", "\t\n"] {
+        let arguments = ["consume", "--subscription", "0123456789abcdef0123456789abcdef", "--exec", blank];
+        run(perilune(arguments).env("PERILUNE_CREDENTIAL", "secret"))
+            .expect_code(2)
+            .expect_stderr(&["--exec", "must be a command, not blank"]);
+    }
+}
+
+#[test]
 fn exactly_one_sink_is_named() {
     refused(&[], &["--print", "--exec", "--forward-to"]);
     refused(&["--print", "--exec", "true"], &["--print", "--exec"]);

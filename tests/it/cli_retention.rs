@@ -47,11 +47,19 @@ fn a_hold_a_plan_a_purge_and_its_proof<DB: Engine>(application: &Application<DB>
     let planned = retention(application, "plan", &[]).expect_code(0);
     let lines: Vec<_> = planned.stdout.lines().map(|line| line.split('\t').collect::<Vec<_>>()).collect();
     assert_eq!(lines[0], ["target", "due", "held", "ended before", "oldest"]);
-    let counts: Vec<_> = lines[1..].iter().map(|line| (line[0], line[1], line[2])).collect();
+    let counts: Vec<_> = lines[1..5].iter().map(|line| (line[0], line[1], line[2])).collect();
     assert_eq!(counts, [("input", "0", "0"), ("journal", "2", "1"), ("outcome", "1", "1"), ("dead_letter", "1", "0")]);
     assert_eq!(lines[3][4], "1970-01-01T00:00:00.000000Z");
+    assert_eq!(lines[6], ["target", "operation", "type", "tenant", "reason"]);
+    let removals: Vec<_> = lines[7..].iter().map(|line| (line[0], line[1].to_owned())).collect();
+    assert_eq!(
+        removals,
+        [("journal", id(1)), ("journal", id(3)), ("outcome", id(1)), ("dead_letter", id(3))],
+        "{planned:?}"
+    );
+    assert!(lines[9][4].contains("outcome is kept for 7776000 s (90 days)"), "{planned:?}");
     let dry = retention(application, "purge", &[]).expect_code(0).expect_stderr(&["nothing was purged", "--confirm"]);
-    assert_eq!(dry.stdout.lines().count(), 5);
+    assert_eq!(dry.stdout.lines().count(), lines.len());
     let json = retention(application, "plan", &["--json"]).expect_code(0);
     let plan: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
     let removal = &plan["targets"][2]["removals"][0];

@@ -98,3 +98,47 @@ fn a_platform_that_is_not_there_is_a_failure_and_no_usage_error() {
         .expect_code(1)
         .expect_stderr(&[&url, "refused"]);
 }
+
+#[test]
+fn a_bad_value_is_blamed_on_the_variable_that_it_came_from() {
+    let refused = |arguments: &[&str], variable: &str, value: &str| {
+        let mut command = perilune(arguments);
+        let done = run(command.env("PERILUNE_CREDENTIAL", "secret").env(variable, value)).expect_code(2);
+        let first = done.stderr.lines().next().unwrap_or_default().to_owned();
+        assert!(first.contains(variable) && !first.contains("--"), "{variable}: {first}");
+    };
+    let consume = ["consume", "--subscription", SUBSCRIPTION, "--print"];
+    refused(&consume, "PERILUNE_CAPACITY", "33");
+    refused(&consume, "PERILUNE_SHUTDOWN_TIMEOUT", "6m");
+    refused(&consume, "PERILUNE_NOTICES", "perhaps");
+    refused(&consume, "PERILUNE_CAPACITY", "");
+    refused(&["consume", "--print"], "PERILUNE_SUBSCRIPTION", "42");
+    refused(&["subscription", "list"], "PERILUNE_JSON", "perhaps");
+    refused(&["subscription", "list"], "PERILUNE_LOG", "a=b=c");
+    refused(&["subscription", "list"], "PERILUNE_LOG_FORMAT", "xml");
+    refused(&["subscription", "list"], "PERILUNE_CA_FILE", "/nowhere/at/all");
+    refused(&["serve"], "PERILUNE_LEASE_MS", "1");
+    // The flag, where it was given: it goes before the variable.
+    for flag in [&["--capacity", "33"][..], &["--capacity=33"]] {
+        let mut command = perilune(consume.iter().chain(flag));
+        run(command.env("PERILUNE_CAPACITY", "2")).expect_code(2).expect_stderr(&["'--capacity <N>'"]);
+    }
+}
+
+#[test]
+fn the_first_wait_of_a_subscription_is_at_most_the_longest() {
+    let create = ["subscription", "create", "--name", "n", "--queues", "a", "--backoff-min", "5s", "--backoff-max"];
+    refused(&[&create[..], &["1s"]].concat(), &["--backoff-min is 5s", "at most --backoff-max, which is 1s"]);
+}
+
+#[test]
+fn a_command_that_looks_for_a_credential_makes_no_database() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("typo.db");
+    let database = format!("sqlite:{}", file.display());
+    for action in [&["list"][..], &["rotate", "--name", "n"], &["revoke", "--name", "n"]] {
+        let arguments = [&["credential"][..], action, &["--database", &database]].concat();
+        run(&mut perilune(arguments)).expect_code(1).expect_stderr(&["there is no database", "typo.db"]);
+    }
+    assert!(!file.exists());
+}

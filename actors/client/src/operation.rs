@@ -20,6 +20,9 @@ use crate::options::Client;
 const HOLD_MAX: Duration = Duration::from_secs(30);
 /// What a request may take beyond the time that its answer is held.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long before the end of a wait the last request is made, whatever `Retry-After` says: what has ended by then
+/// is not missed.
+const LAST_REQUEST: Duration = Duration::from_millis(500);
 /// The longest status that is read: an outcome came in one frame.
 const STATUS_BYTES_MAX: usize = 1024 * 1024;
 
@@ -123,7 +126,7 @@ impl Client {
     /// another type than `operation_type` is refused; `None` takes any.
     ///
     /// # Errors
-    /// [`StatusError`]: any error ends the wait.
+    /// [`StatusError`]: any error ends the wait. `PollTimeout` comes when `max_wait` is over and not before.
     pub async fn wait_operation<O: DeserializeOwned>(
         &self,
         id: TaskId,
@@ -131,20 +134,25 @@ impl Client {
         max_wait: Duration,
     ) -> Result<OperationStatus<O>, StatusError> {
         let operation_type = operation_type.into();
-        let deadline = after(Instant::now(), max_wait);
+        let begun = Instant::now();
+        let left = || max_wait.saturating_sub(begun.elapsed());
         loop {
             let asked = Instant::now();
-            let hold = deadline.saturating_duration_since(asked).min(HOLD_MAX);
-            let answer = self.ask_status(id, operation_type, hold).await?;
+            let last = left() <= LAST_REQUEST;
+            // The answer to the last request must be here before the time is over.
+            let hold = left().saturating_sub(LAST_REQUEST).min(HOLD_MAX);
+            let asking = timeout(left(), self.ask_status(id, operation_type, hold));
+            let answer = asking.await.map_err(|_| StatusError::PollTimeout)??;
             if answer.status.is_terminal() {
                 return Ok(answer.status);
             }
-            // A held answer has waited already.
-            let due = after(asked, answer.retry_after.unwrap_or(Duration::from_secs(1)));
-            if due >= deadline {
+            if last {
+                sleep(left()).await;
                 return Err(StatusError::PollTimeout);
             }
-            sleep(due.saturating_duration_since(Instant::now())).await;
+            // A held answer has waited already.
+            let pause = answer.retry_after.unwrap_or(Duration::from_secs(1)).saturating_sub(asked.elapsed());
+            sleep(pause.min(left().saturating_sub(LAST_REQUEST))).await;
         }
     }
 

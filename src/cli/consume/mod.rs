@@ -23,6 +23,7 @@ use std::ffi::OsString;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use perilune_proto::limits::{CAPACITY, RECONNECT_MAX_DELAY_MAX, RECONNECT_MIN_DELAY_MIN, SHUTDOWN_TIMEOUT};
 use perilune_proto::scalar::{Name, SubscriptionId};
 
@@ -39,7 +40,7 @@ pub(crate) use run::run;
     group = clap::ArgGroup::new("sink").required(true).args(["print", "exec", "forward_to"]),
     after_help = "\
 Exactly one of --print, --exec and --forward-to says what is done with an event. An event is acknowledged when that
-went well; otherwise the platform delivers it again. SIGINT and SIGTERM end it in an orderly way.
+went well; otherwise the platform delivers it again. SIGINT, SIGTERM and SIGHUP end it in an orderly way.
 
 Example:
   perilune consume --subscription 0123456789abcdef0123456789abcdef --exec 'jq .snapshot.result >> results.ndjson'
@@ -63,7 +64,7 @@ pub(crate) struct ConsumeArgs {
     #[arg(long)]
     print: bool,
     /// Run this command by the shell for each event, with its JSON on stdin; exit 0 is success
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", value_parser = OsStringValueParser::new().try_map(not_blank))]
     exec: Option<OsString>,
     /// POST each event's JSON to this URL, signed where PERILUNE_WEBHOOK_SECRET is set; 2xx is success
     #[arg(long, value_name = "URL", value_parser = Discreet::<forward::Target>::new())]
@@ -120,4 +121,10 @@ pub(crate) struct ConsumeArgs {
     reconnect_max_delay: Duration,
     #[command(flatten)]
     connect: ConnectArgs,
+}
+
+/// The shell runs a blank command with success, so that it would acknowledge everything and handle nothing.
+fn not_blank(command: OsString) -> Result<OsString, &'static str> {
+    let blank = command.as_encoded_bytes().iter().all(u8::is_ascii_whitespace);
+    if blank { Err("must be a command, not blank") } else { Ok(command) }
 }

@@ -30,7 +30,7 @@ pub(crate) fn write(subscription_id: SubscriptionId, notice: &Notice) {
     let micros = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_micros();
     let at = i64::try_from(micros).ok().and_then(Timestamp::from_unix_micros);
     if let Some(line) = line(at, subscription_id, notice).and_then(|line| serde_json::to_string(&line).ok()) {
-        crate::cli::stderr::tell(line);
+        crate::cli::stderr::offer(line);
     }
 }
 

@@ -11,9 +11,10 @@ use super::forward::Forward;
 use super::memory::Memory;
 use super::worker::{Plan, Shared, Worker};
 use super::{ConsumeArgs, notices};
+use crate::cli::blame::setting;
 use crate::cli::exit::{Failure, Left, Outcome};
 use crate::cli::output::plain;
-use crate::cli::signals::{self, StopSignal};
+use crate::cli::signals::{self, Hangup, StopSignal};
 
 /// How often failed dials are looked at. No notice tells of them.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -48,7 +49,7 @@ pub(crate) async fn run(args: ConsumeArgs) -> Outcome {
         let groups = groups.clone();
         move || groups.kill()
     };
-    let stop = signals::listen(last_words)?;
+    let stop = signals::listen(Hangup::Stops, last_words)?;
     let handle = consumer.start().map_err(failure)?;
     let fatal = watch(&args, &handle, &stop, fatal_news).await;
     let ended = handle.ended().await;
@@ -121,7 +122,7 @@ async fn watch(
 
 fn usage(error: &ConfigError) -> Failure {
     let flag = error.field.replace('_', "-");
-    Failure::usage(format!("--{flag} is {} and must be {}", error.value, error.range))
+    Failure::usage(format!("{} is {} and must be {}", setting(&flag), error.value, error.range))
 }
 
 fn failure(error: RunError) -> Failure {

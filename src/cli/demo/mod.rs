@@ -14,6 +14,7 @@ mod platform;
 mod publisher;
 mod receiver;
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ use anyhow::Context as _;
 use super::exit::{Failure, Outcome};
 use super::output::OutputArgs;
 use super::progress::Progress;
-use super::signals::{self, StopSignal};
+use super::signals::{self, Hangup, StopSignal};
 use super::stderr::tell;
 use faults::Faults;
 use ledger::Ledger;
@@ -58,9 +59,12 @@ pub(crate) struct DemoArgs {
 }
 
 pub(crate) async fn run(args: DemoArgs) -> Outcome {
-    let folder = tempfile::Builder::new().prefix("perilune-demo-").tempdir().context("no folder for the demo")?;
+    // Its databases and its credential are nobody else's business.
+    let private = std::fs::Permissions::from_mode(0o700);
+    let folder = tempfile::Builder::new().prefix("perilune-demo-").permissions(private).tempdir();
+    let folder = folder.context("no folder for the demo")?;
     let path = folder.path().to_path_buf();
-    let stop = signals::listen(move || {
+    let stop = signals::listen(Hangup::Stops, move || {
         // Ended at once is no excuse for a mess.
         let _ = std::fs::remove_dir_all(path);
     })?;

@@ -54,7 +54,7 @@ async fn publish(api: Api, events: u64, published: Arc<AtomicU64>) -> Outcome {
         next = numbers.end;
         let lines = numbers.map(line).collect::<Vec<_>>();
         let verdicts = loop {
-            match batch::send(&api, lines.iter().map(String::as_str)).await {
+            match retry.attempt(batch::send(&api, lines.iter().map(String::as_str))).await {
                 Ok(verdicts) => break verdicts,
                 Err(error) => retry.wait(error, None).await?,
             }

@@ -4,7 +4,7 @@ use super::super::api::{Api, ApiError, Problem};
 use super::super::exit::{Failure, Outcome};
 use super::super::progress::Progress;
 use super::super::retry::Retry;
-use super::super::signals::{self, StopSignal};
+use super::super::signals::{self, Hangup, StopSignal};
 use super::batch::{self, Verdict};
 use super::line::Line;
 use super::{Defaults, PublishArgs, reader};
@@ -22,7 +22,7 @@ struct Tally {
 
 pub(super) async fn run(args: &PublishArgs, file: &str) -> Outcome {
     let api = Api::open(&args.connect).await?;
-    let stop = signals::listen(|| {})?;
+    let stop = signals::listen(Hangup::Stops, || {})?;
     let defaults = Defaults { queue: args.queue.clone(), operation: args.operation.clone(), status: args.status };
     let mut batches = reader::start(file, defaults)?;
     let progress = Progress::start("publish", reader::count(file));
@@ -65,7 +65,8 @@ impl Publisher {
             if lines.is_empty() {
                 continue;
             }
-            match batch::send(&self.api, lines.iter().map(|line| line.text.as_str())).await {
+            let call = batch::send(&self.api, lines.iter().map(|line| line.text.as_str()));
+            match self.retry.attempt(call).await {
                 Ok(verdicts) => {
                     let (again, wait) = self.judge(lines, &verdicts)?;
                     match wait {
@@ -75,10 +76,12 @@ impl Publisher {
                     open.push(again);
                 }
                 Err(ApiError::Problem(problem)) if problem.status == 413 && lines.len() > 1 => {
+                    self.retry.reset();
                     let back = lines.split_off(lines.len() / 2);
                     open.extend([back, lines]);
                 }
                 Err(ApiError::Problem(problem)) if problem.status == 413 => {
+                    self.retry.reset();
                     self.refuse_by(&lines, &problem);
                 }
                 Err(error) => {

@@ -76,7 +76,7 @@ pub(super) async fn run(args: &PublishArgs) -> Outcome {
             body: Some(("application/json", body.clone().into())),
             idempotency_key: Some(&key),
         };
-        match api.call(call).await {
+        match retry.attempt(api.call(call)).await {
             Ok(answer) => break answer,
             Err(error) => retry.wait(error, None).await?,
         }

@@ -1,0 +1,54 @@
+//! Where a bad value came from: an error names the flag that was given, else the variable that was set.
+
+use std::ffi::OsString;
+
+use clap::Command;
+use clap::error::{ContextKind, ContextValue};
+
+/// Lets clap's error name the variable where the value it refuses came from one.
+pub(crate) fn name_variable(mut error: clap::Error, command: &Command, arguments: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return error };
+    // As it is shown: `--capacity <N>`.
+    let Some(long) = flag.strip_prefix("--").and_then(|flag| flag.split([' ', '=', '[']).next()) else { return error };
+    if is_given(long, arguments) {
+        return error;
+    }
+    let variable = path(command, arguments).into_iter().rev().find_map(|command| {
+        command.get_arguments().find(|arg| arg.get_long() == Some(long)).and_then(|arg| arg.get_env())
+    });
+    if let Some(variable) = variable.filter(|variable| std::env::var_os(variable).is_some()) {
+        let variable = variable.to_string_lossy().into_owned();
+        error.insert(ContextKind::InvalidArg, ContextValue::String(variable));
+    }
+    error
+}
+
+/// The name of a setting whose value is refused after the arguments were read: the flag, or its variable where
+/// that was set and the flag was not given.
+pub(crate) fn setting(flag: &str) -> String {
+    let long = flag.trim_start_matches("--");
+    let variable = format!("PERILUNE_{}", long.replace('-', "_").to_ascii_uppercase());
+    let arguments = std::env::args_os().collect::<Vec<_>>();
+    let from_variable = std::env::var_os(&variable).is_some() && !is_given(long, &arguments);
+    if from_variable { variable } else { format!("--{long}") }
+}
+
+fn is_given(long: &str, arguments: &[OsString]) -> bool {
+    arguments.iter().skip(1).any(|argument| {
+        let argument = argument.to_string_lossy();
+        argument
+            .strip_prefix("--")
+            .and_then(|rest| rest.strip_prefix(long))
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    })
+}
+
+/// The command and those below it that the arguments go through.
+fn path<'a>(command: &'a Command, arguments: &[OsString]) -> Vec<&'a Command> {
+    let mut path = vec![command];
+    for argument in arguments.iter().skip(1) {
+        let below = path.last().and_then(|command| command.find_subcommand(argument));
+        path.extend(below);
+    }
+    path
+}
