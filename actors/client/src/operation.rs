@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use awc::http::header;
 use futures_util::StreamExt as _;
-use perilune_proto::instant::later;
 use perilune_proto::scalar::{TaskId, Timestamp};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
@@ -196,11 +195,6 @@ impl Client {
     }
 }
 
-/// [`later`] by the runtime's clock. Either side may name any wait.
-fn after(now: Instant, wait: Duration) -> Instant {
-    Instant::from_std(later(now.into_std(), wait))
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -227,7 +221,14 @@ mod tests {
             socket.write_all((head + &body).as_bytes()).await.expect("the client reads");
             socket
         };
-        let (ended, _socket) = tokio::join!(client.wait_operation::<()>(id, None, Duration::MAX), answers);
-        assert_eq!(ended, Err(StatusError::PollTimeout), "nobody lives to ask again");
+        let wait = client.wait_operation::<()>(id, None, Duration::MAX);
+        tokio::pin!(wait);
+        let _socket = tokio::select! {
+            ended = &mut wait => panic!("nobody lives to ask again, but it ended with {ended:?}"),
+            socket = answers => socket,
+        };
+        // Long enough to read the answer and to begin the pause that it asks for.
+        let ended = timeout(Duration::from_millis(200), wait).await;
+        assert!(ended.is_err(), "it goes on waiting: {ended:?}");
     }
 }
