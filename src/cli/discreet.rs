@@ -9,6 +9,8 @@ use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Command};
 
+use super::blame;
+
 /// A parser for values that must not be shown.
 #[derive(Debug)]
 pub(crate) struct Discreet<T>(PhantomData<fn() -> T>);
@@ -33,11 +35,18 @@ where
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<T, clap::Error> {
         let refuse = |why: &dyn Display| {
-            let name = arg.map(ToString::to_string).unwrap_or_default();
+            let name = arg.map(name_of).unwrap_or_default();
             clap::Error::raw(ErrorKind::ValueValidation, format!("invalid value for '{name}': {why}\n"))
                 .with_cmd(command)
         };
         let text = value.to_str().ok_or_else(|| refuse(&"must be UTF-8"))?;
         text.parse().map_err(|error: T::Err| refuse(&error))
     }
+}
+
+/// The variable where the value came from one, else the flag as it is shown.
+fn name_of(arg: &Arg) -> String {
+    let flag = arg.get_long().map(|long| format!("--{long}"));
+    let variable = flag.map(|flag| blame::setting(&flag)).filter(|name| !name.starts_with("--"));
+    variable.unwrap_or_else(|| arg.to_string())
 }

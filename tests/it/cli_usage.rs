@@ -106,6 +106,7 @@ fn a_bad_value_is_blamed_on_the_variable_that_it_came_from() {
         let done = run(command.env("PERILUNE_CREDENTIAL", "secret").env(variable, value)).expect_code(2);
         let first = done.stderr.lines().next().unwrap_or_default().to_owned();
         assert!(first.contains(variable) && !first.contains("--"), "{variable}: {first}");
+        assert!(!done.stderr.contains("password"), "{variable}: {}", done.stderr);
     };
     let consume = ["consume", "--subscription", SUBSCRIPTION, "--print"];
     refused(&consume, "PERILUNE_CAPACITY", "33");
@@ -118,6 +119,9 @@ fn a_bad_value_is_blamed_on_the_variable_that_it_came_from() {
     refused(&["subscription", "list"], "PERILUNE_LOG_FORMAT", "xml");
     refused(&["subscription", "list"], "PERILUNE_CA_FILE", "/nowhere/at/all");
     refused(&["serve"], "PERILUNE_LEASE_MS", "1");
+    // These may hold a password, which the error must not repeat.
+    refused(&["subscription", "list"], "PERILUNE_URL", "ftp://user:password@host");
+    refused(&["serve"], "PERILUNE_DATABASE", "oracle://user:password@host/db");
     // The flag, where it was given: it goes before the variable.
     for flag in [&["--capacity", "33"][..], &["--capacity=33"]] {
         let mut command = perilune(consume.iter().chain(flag));
