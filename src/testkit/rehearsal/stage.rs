@@ -13,14 +13,14 @@ use futures_util::stream::FuturesUnordered;
 use perilune_actors::{CancelReason, Cancellation, EventContext, EventHandler};
 use perilune_proto::ResultEvent;
 use perilune_proto::consumer::{
-    AckAnswer, Action, CauseCode, Consumer, ConsumerConfig, Delivered, DisconnectCause, Epoch, FinishReport,
-    HandlerOutcome, Input, PingAnswer, Replay, RunId, RunSignal,
+    Action, CauseCode, Consumer, ConsumerConfig, Delivered, DisconnectCause, Epoch, FinishReport, HandlerOutcome,
+    Input, RunId, RunSignal,
 };
 use perilune_proto::limits::{CONTROL_REQUEST_TIMEOUT, HANDSHAKE_TIMEOUT};
 use perilune_proto::scalar::{Generation, MessageId};
 use perilune_proto::session::ClientSession;
-use perilune_proto::session::client::{Answer, Breach, Effect, EndCause, Refusal};
-use perilune_proto::wire::{ErrorCode, Register, decode_server, encode_client};
+use perilune_proto::session::client::{Breach, Effect};
+use perilune_proto::wire::{Register, decode_server, encode_client};
 
 use super::wire::{Arrival, LATENCY, Wire};
 use crate::testkit::assertion::unconfirmed;
@@ -242,12 +242,10 @@ impl<H: EventHandler> Stage<H> {
                 self.machine.handle(Input::Delivered { epoch, delivery }, now);
             }
             Effect::Answered(message_id, answer) => {
-                let acked = wire.acks.remove(&message_id);
-                if let Some(input) = answered(epoch, acked, answer) {
-                    self.machine.handle(input, now);
-                }
+                let input = Input::answered(epoch, wire.acks.remove(&message_id), answer);
+                self.machine.handle(input, now);
             }
-            Effect::End(cause) => self.end(epoch, cause_of(cause), now),
+            Effect::End(cause) => self.end(epoch, cause.into(), now),
         }
     }
 
@@ -278,43 +276,6 @@ impl<H: EventHandler> Stage<H> {
     const fn next_message(&mut self) -> MessageId {
         self.last_id += 1;
         MessageId::from_u128(self.last_id)
-    }
-}
-
-/// An answer as the machine hears of it.
-fn answered(
-    epoch: Epoch,
-    acked: Option<(perilune_proto::scalar::EventId, Generation)>,
-    answer: Answer,
-) -> Option<Input> {
-    let ack = |answer| acked.map(|(event_id, generation)| Input::AckAnswered { epoch, event_id, generation, answer });
-    match answer {
-        Answer::Acked(receipt) => {
-            let replay = if receipt.replayed { Replay::Replayed } else { Replay::First };
-            ack(AckAnswer::Confirmed { replay })
-        }
-        Answer::Pong(pong) => Some(Input::PingAnswered { epoch, answer: PingAnswer::Pong(pong.enabled.into()) }),
-        Answer::Refused(refusal) if acked.is_none() => {
-            Some(Input::PingAnswered { epoch, answer: PingAnswer::Refused(refused(refusal)) })
-        }
-        Answer::Refused(Refusal { code: ErrorCode::ProofLost, .. }) => ack(AckAnswer::Lost),
-        Answer::Refused(refusal) => ack(AckAnswer::Refused(refused(refusal))),
-        _ => None,
-    }
-}
-
-fn refused(refusal: Refusal) -> DisconnectCause {
-    DisconnectCause { code: CauseCode::Error(refusal.code), retry_after: refusal.retry_after }
-}
-
-/// Why a session ended, as the machine hears of it.
-fn cause_of(cause: EndCause) -> DisconnectCause {
-    match cause {
-        EndCause::Refused(refusal) => refused(refusal),
-        EndCause::PeerClosed(code) => CauseCode::Close(code).into(),
-        EndCause::HandshakeTimeout | EndCause::RequestTimeout => CauseCode::Timeout.into(),
-        EndCause::ReceiveBufferFull => CauseCode::ReceiveBufferFull.into(),
-        _ => CauseCode::Protocol.into(),
     }
 }
 

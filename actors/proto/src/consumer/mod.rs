@@ -15,6 +15,7 @@
 //! | `lapses` | when the next lease lapses |
 //! | `proofs` | which proof goes next, one in flight |
 //! | `link` | what the connection says |
+//! | `heard` | a session's answers and its end as inputs |
 //! | `reconnect` | attempts, waits, what counts as healthy |
 //! | `children` | crashed children and their budget |
 //! | `shutdown` | stop, deadline, what is left over |
@@ -25,6 +26,7 @@ mod action;
 mod cause;
 mod children;
 mod config;
+mod heard;
 mod held;
 mod held_event;
 mod lapses;

@@ -8,11 +8,11 @@ use super::plan::{SUBSCRIPTION, pick};
 use super::server::Power;
 use super::step::{ConnId, End, Life, Message, Step};
 use super::world::World;
-use crate::consumer::{AckAnswer, CauseCode, Delivered, DisconnectCause, Enabled, Epoch, Input, PingAnswer, Replay};
+use crate::consumer::{CauseCode, Delivered, DisconnectCause, Enabled, Epoch, Input};
 use crate::limits;
 use crate::proof::EventProof;
-use crate::scalar::{EventId, Generation, MessageId};
-use crate::session::client::{Answer, Effect, EndCause, Refusal};
+use crate::scalar::MessageId;
+use crate::session::client::Effect;
 use crate::session::{ClientSession, ServerSession};
 use crate::wire::{CloseCode, ErrorCode, Register, decode_server, encode_client};
 
@@ -170,14 +170,14 @@ impl World {
                     self.tell(life, Input::Delivered { epoch, delivery });
                 }
                 Effect::Answered(message_id, answer) => {
-                    let input = answered(epoch, conn.acks.remove(&message_id), answer);
+                    let input = Input::answered(epoch, conn.acks.remove(&message_id), answer);
                     self.tell(life, input);
                 }
                 Effect::End(end) => {
                     let welcomed = conn.welcomed;
                     *conn.over.of_mut(End::Client) = true;
                     self.send(id, End::Client, Message::Close(end.close_code()));
-                    let cause = cause_of(end);
+                    let cause = end.into();
                     let input = if welcomed {
                         Input::Disconnected { epoch, cause }
                     } else {
@@ -193,48 +193,5 @@ impl World {
 
     pub(super) fn message_id(&mut self) -> MessageId {
         MessageId::from_u128(u128::from(self.rng.next_u64()) << 64 | u128::from(self.rng.next_u64()))
-    }
-}
-
-fn answered(epoch: Epoch, ack: Option<(EventId, Generation)>, answer: Answer) -> Input {
-    match (ack, answer) {
-        (Some((event_id, generation)), answer) => {
-            let answer = match answer {
-                Answer::Acked(acked) => {
-                    AckAnswer::Confirmed { replay: if acked.replayed { Replay::Replayed } else { Replay::First } }
-                }
-                Answer::Refused(Refusal { code: ErrorCode::ProofLost, .. }) => AckAnswer::Lost,
-                Answer::Refused(refusal) => AckAnswer::Refused(refused(refusal)),
-                Answer::Pong(_) => AckAnswer::Refused(CauseCode::Protocol.into()),
-            };
-            Input::AckAnswered { epoch, event_id, generation, answer }
-        }
-        (None, Answer::Pong(pong)) => {
-            Input::PingAnswered { epoch, answer: PingAnswer::Pong(Enabled::from(pong.enabled)) }
-        }
-        (None, Answer::Refused(refusal)) => {
-            Input::PingAnswered { epoch, answer: PingAnswer::Refused(refused(refusal)) }
-        }
-        (None, Answer::Acked(_)) => {
-            Input::PingAnswered { epoch, answer: PingAnswer::Refused(CauseCode::Protocol.into()) }
-        }
-    }
-}
-
-fn refused(refusal: Refusal) -> DisconnectCause {
-    let cause = DisconnectCause::new(CauseCode::Error(refusal.code));
-    match refusal.retry_after {
-        Some(retry_after) => cause.with_retry_after(retry_after),
-        None => cause,
-    }
-}
-
-fn cause_of(end: EndCause) -> DisconnectCause {
-    match end {
-        EndCause::Breach(_) => CauseCode::Protocol.into(),
-        EndCause::Refused(refusal) => refused(refusal),
-        EndCause::PeerClosed(code) => CauseCode::Close(code).into(),
-        EndCause::HandshakeTimeout | EndCause::RequestTimeout => CauseCode::Timeout.into(),
-        EndCause::ReceiveBufferFull => CauseCode::ReceiveBufferFull.into(),
     }
 }
