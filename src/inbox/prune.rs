@@ -211,7 +211,7 @@ macro_rules! on_line {
     ($line:expr, $on:ident, $work:expr) => {{
         let inner = $line.inner;
         match &mut $line.own {
-            None => inner.writer.transaction(async |$on: &mut DB::Connection| $work.await).await,
+            None => inner.writer.transaction(async |$on: &mut DB::Connection| Ok($work.await?)).await,
             // One statement is one transaction.
             Some($on) => $work.await.map_err(SqlError::from),
         }

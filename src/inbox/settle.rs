@@ -27,9 +27,9 @@ impl<DB: Store> Inbox<DB> {
         self.in_task(move |inner| async move {
             let mut attempt = 1;
             loop {
-                let settled = inner
-                    .writer
-                    .transaction(async |tx| DB::settle(tx, &inner.sql, inner.consumer.as_str(), &ids).await);
+                let settled = inner.writer.transaction(async |tx| {
+                    Ok::<_, SqlError>(DB::settle(tx, &inner.sql, inner.consumer.as_str(), &ids).await?)
+                });
                 match settled.await {
                     Err(error) if error.kind().is_contention() && attempt < ATTEMPTS_MAX => {
                         attempt += 1;

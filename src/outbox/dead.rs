@@ -69,7 +69,7 @@ impl<DB: OutboxStore> Outbox<DB> {
             line.transaction(async |on| {
                 match DB::dead_key(on, &this.sql, row).await? {
                     None => Ok(false),
-                    Some(None) => DB::on_dead(on, &this.sql.0.requeue_unkeyed, row).await,
+                    Some(None) => Ok(DB::on_dead(on, &this.sql.0.requeue_unkeyed, row).await?),
                     Some(Some(key)) => {
                         DB::lock_lane(on, &this.sql, Lane::of(&this.prefix, &key)).await?;
                         let requeued = DB::on_dead(on, &this.sql.0.requeue, row).await?;
@@ -92,7 +92,7 @@ impl<DB: OutboxStore> Outbox<DB> {
         let sql = self.sql.clone();
         let writer = Writer::new(pool.clone())?;
         let line = writer.clone();
-        let task = async move { line.transaction(async |on| DB::on_dead(on, &sql.0.discard, row).await).await };
+        let task = async move { line.transaction(async |on| Ok(DB::on_dead(on, &sql.0.discard, row).await?)).await };
         Ok(writer.in_task(task).await?)
     }
 }

@@ -8,7 +8,7 @@ use super::protect::{self, BlobContext, ProtectedBlob, Purpose};
 use super::store::Value;
 use super::store::row;
 use super::{OperationId, Operations, OutcomeEngine, OutcomeStoreError};
-use crate::sql::SqlError;
+use crate::sql::writer::transaction;
 
 /// The statements on one table of blobs.
 #[derive(Clone, Copy)]
@@ -84,9 +84,18 @@ impl<DB: OutcomeEngine> Operations<DB> {
         after: &str,
         batch: u16,
     ) -> Result<(Option<String>, KeyRotation), OutcomeStoreError> {
+        transaction(&self.pool, async |on| self.rotate_batch_on(on, purpose, statements, after, batch).await).await
+    }
+
+    async fn rotate_batch_on(
+        &self,
+        on: &mut DB::Connection,
+        purpose: Purpose,
+        statements: Statements,
+        after: &str,
+        batch: u16,
+    ) -> Result<(Option<String>, KeyRotation), OutcomeStoreError> {
         let active = self.keys.active_key()?.id();
-        let mut transaction = self.pool.begin_with(DB::BEGIN_WRITE).await.map_err(SqlError::from)?;
-        let on = &mut *transaction;
         let values = [Value::Integer(active.0.into()), Value::Text(after), Value::Integer(batch.into())];
         let rows = DB::rows(on, &self.dialect.statement(statements.candidates), &values).await?;
         let ids = rows.iter().filter_map(|row| DB::text(row, 0).transpose()).collect::<Result<Vec<_>, _>>()?;
@@ -122,7 +131,6 @@ impl<DB: OutcomeEngine> Operations<DB> {
                 Err(_) => done.unreadable += 1,
             }
         }
-        transaction.commit().await.map_err(SqlError::at_commit)?;
         Ok((Some(last), done))
     }
 }

@@ -112,8 +112,12 @@ pub async fn open_sqlite(url: &SqliteUrl, settings: &PoolSettings) -> Result<Sql
     if url.access != SqliteAccess::ReadOnly {
         options = options.journal_mode(SqliteJournalMode::Wal);
     }
-    // An in-memory database ends with its last connection, so connections never age out.
-    let forever = |pool: PoolOptions<sqlx::Sqlite>| pool.idle_timeout(None).max_lifetime(None);
+    // An in-memory database ends with its last connection, so connections never age out, nor are they closed for anything.
+    let place = url.place;
+    let forever = |pool: PoolOptions<sqlx::Sqlite>| {
+        let pool = pool.idle_timeout(None).max_lifetime(None);
+        if place == SqlitePlace::File { pool.after_release(is_clean) } else { pool }
+    };
     let one = PoolSettings { max_connections: 1, ..*settings };
     let writer = forever(one.options()).min_connections(1).connect_with(options.clone()).await?;
     let readers = match url.place {
@@ -123,6 +127,23 @@ pub async fn open_sqlite(url: &SqliteUrl, settings: &PoolSettings) -> Result<Sql
         }
     };
     Ok(SqlitePools { writer, readers })
+}
+
+/// Whether a connection may be used again.
+///
+/// SQLite ends a transaction by itself after a full disk or an I/O error; sqlx goes on counting it as open, and every later
+/// `BEGIN` on that connection would be refused. [`Engine::commit`](super::Engine::commit) and `roll_back` see to that in
+/// our transactions; this does in a user's own.
+#[cfg(feature = "sqlite")]
+fn is_clean(
+    connection: &mut sqlx::SqliteConnection,
+    _: sqlx::pool::PoolConnectionMetadata,
+) -> futures_util::future::BoxFuture<'_, Result<bool, sqlx::Error>> {
+    Box::pin(async move {
+        // The rollback of a dropped transaction is queued; what answers the ping has done it.
+        sqlx::Connection::ping(connection).await?;
+        Ok(!sqlx::Connection::is_in_transaction(connection))
+    })
 }
 
 /// Connects to PostgreSQL.

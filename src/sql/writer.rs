@@ -92,19 +92,30 @@ impl<DB: Engine> Writer<DB> {
     /// Runs statements of our own in a write transaction. Call it inside a task that nobody drops.
     ///
     /// # Errors
-    /// [`SqlError`]; rolled back.
-    pub async fn transaction<T>(
+    /// The work's, or [`SqlError`]; rolled back.
+    pub async fn transaction<T, E: From<SqlError>>(
         &self,
-        work: impl AsyncFnOnce(&mut DB::Connection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, SqlError> {
+        work: impl AsyncFnOnce(&mut DB::Connection) -> Result<T, E>,
+    ) -> Result<T, E> {
         let _turn = self.turn().await;
-        let mut tx = self.0.pool.begin_with(DB::BEGIN_WRITE).await?;
-        match work(&mut tx).await {
-            Ok(done) => DB::commit(tx).await.map(|()| done).map_err(SqlError::at_commit),
-            Err(error) => {
-                roll_back(tx).await;
-                Err(error.into())
-            }
+        transaction(&self.0.pool, work).await
+    }
+}
+
+/// [`Writer::transaction`] for who has a pool and no turn to wait for.
+///
+/// # Errors
+/// The work's, or [`SqlError`]; rolled back.
+pub async fn transaction<DB: Engine, T, E: From<SqlError>>(
+    pool: &Pool<DB>,
+    work: impl AsyncFnOnce(&mut DB::Connection) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.map_err(SqlError::from)?;
+    match work(&mut tx).await {
+        Ok(done) => DB::commit(tx).await.map(|()| done).map_err(|error| SqlError::at_commit(error).into()),
+        Err(error) => {
+            roll_back(tx).await;
+            Err(error)
         }
     }
 }

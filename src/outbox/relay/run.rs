@@ -52,7 +52,7 @@ impl<DB: OutboxStore, S: Sender> Desk<DB, S> {
         let (writer, sql, token) = (self.writer.clone(), self.outbox.sql.clone(), claim.clone());
         let ttl_us = micros(self.options.claim_ttl());
         let claimed = self.writer.in_task(async move {
-            writer.transaction(async |on| DB::claim(on, &sql, &token, ttl_us, limit).await).await
+            writer.transaction(async |on| Ok(DB::claim(on, &sql, &token, ttl_us, limit).await?)).await
         });
         let mut rows = claimed.await?;
         if Instant::now() > until {
@@ -119,7 +119,7 @@ impl<DB: OutboxStore, S: Sender> Desk<DB, S> {
         for attempt in 1..=NOTE_ATTEMPTS {
             let (writer, outbox) = (self.writer.clone(), self.outbox.clone());
             let (note, how) = (Arc::clone(&slip), Arc::clone(&went));
-            let noting = async move { writer.transaction(async |on| outbox.note(on, &note, &how).await).await };
+            let noting = async move { writer.transaction(async |on| Ok(outbox.note(on, &note, &how).await?)).await };
             match self.writer.in_task(noting).await {
                 Ok(Held::Yes) => return,
                 Ok(Held::No) => {

@@ -12,6 +12,7 @@ use crate::outcome::store::Value;
 use crate::outcome::store::row::{self, Scope};
 use crate::outcome::{OperationId, Operations, OutcomeEngine};
 use crate::sql::SqlError;
+use crate::sql::writer::transaction;
 
 const INSERT: &str = "INSERT INTO {prefix}operation_holds (hold_id, operation_id, category, reason, placed_by, placed_at, released_by, released_at) \
      VALUES (?, ?, ?, ?, ?, ?, NULL, NULL)";
@@ -134,12 +135,15 @@ impl<DB: OutcomeEngine> Operations<DB> {
             return Err(RetentionError::Text { field: "reason", allowed: "1 to 4096 bytes" });
         }
         let (this, scope, hold) = (self.clone(), scope.clone(), hold.clone());
-        to_its_end(async move { this.place(&scope, &hold).await }).await
+        to_its_end(async move { transaction(&this.pool, async |on| this.place(on, &scope, &hold).await).await }).await
     }
 
-    async fn place(&self, scope: &TenantScope, hold: &PlaceHold) -> Result<HoldId, RetentionError> {
-        let mut transaction = self.pool.begin_with(DB::BEGIN_WRITE).await.map_err(SqlError::from)?;
-        let on = &mut *transaction;
+    async fn place(
+        &self,
+        on: &mut DB::Connection,
+        scope: &TenantScope,
+        hold: &PlaceHold,
+    ) -> Result<HoldId, RetentionError> {
         self.lock_operation(on, scope, hold.operation_id).await?;
         let hold_id = HoldId(EventId::from_bytes(*OperationId::new().as_bytes()));
         let (id, operation_id) = (hold_id.to_string(), hold.operation_id.to_string());
@@ -152,7 +156,6 @@ impl<DB: OutcomeEngine> Operations<DB> {
             Value::Integer(hold.now.unix_micros()),
         ];
         DB::execute(on, &self.dialect.statement(INSERT), &values).await?;
-        transaction.commit().await.map_err(SqlError::at_commit)?;
         Ok(hold_id)
     }
 
@@ -170,18 +173,20 @@ impl<DB: OutcomeEngine> Operations<DB> {
     ) -> Result<(), RetentionError> {
         checked("actor", actor)?;
         let (this, scope, actor) = (self.clone(), scope.clone(), actor.to_owned());
-        to_its_end(async move { this.release(&scope, hold_id, &actor, now).await }).await
+        let work = async move {
+            transaction(&this.pool, async |on| this.release(on, &scope, hold_id, &actor, now).await).await
+        };
+        to_its_end(work).await
     }
 
     async fn release(
         &self,
+        on: &mut DB::Connection,
         scope: &TenantScope,
         hold_id: HoldId,
         actor: &str,
         now: Timestamp,
     ) -> Result<(), RetentionError> {
-        let mut transaction = self.pool.begin_with(DB::BEGIN_WRITE).await.map_err(SqlError::from)?;
-        let on = &mut *transaction;
         let id = hold_id.to_string();
         let rows = DB::rows(on, &self.dialect.statement(FIND_OPERATION), &[Value::Text(&id)]).await?;
         let operation = rows.first().map(|row| DB::text(row, 0)).transpose()?.flatten();
@@ -194,7 +199,7 @@ impl<DB: OutcomeEngine> Operations<DB> {
         if DB::execute(on, &self.dialect.statement(RELEASE), &values).await? == 0 {
             return Err(RetentionError::AlreadyReleased);
         }
-        Ok(transaction.commit().await.map_err(SqlError::at_commit)?)
+        Ok(())
     }
 
     /// Every hold on an operation, released ones too, oldest first.

@@ -17,6 +17,7 @@ use crate::outcome::store::Value;
 use crate::outcome::store::row;
 use crate::outcome::{Operations, OutcomeEngine};
 use crate::sql::SqlError;
+use crate::sql::writer::transaction;
 
 /// Operations in one batch, and so in one transaction.
 const BATCH_OPERATIONS: i64 = 1_000;
@@ -114,8 +115,17 @@ impl<DB: OutcomeEngine> Operations<DB> {
         after: &str,
         order: &PurgeOrder,
     ) -> Result<Batch, RetentionError> {
-        let mut transaction = self.pool.begin_with(DB::BEGIN_WRITE).await.map_err(SqlError::from)?;
-        let on = &mut *transaction;
+        transaction(&self.pool, async |on| self.purge_batch_on(on, target, cutoff, after, order).await).await
+    }
+
+    async fn purge_batch_on(
+        &self,
+        on: &mut DB::Connection,
+        target: Target,
+        cutoff: i64,
+        after: &str,
+        order: &PurgeOrder,
+    ) -> Result<Batch, RetentionError> {
         let head = audit::lock_head::<DB>(on, &self.dialect).await?;
         let page = Page { target, cutoff, after, limit: BATCH_OPERATIONS };
         let (due, locked) = candidates::due_locked::<DB>(on, &self.dialect, page).await?;
@@ -137,7 +147,6 @@ impl<DB: OutcomeEngine> Operations<DB> {
             };
             audit::append::<DB>(on, &self.dialect, head, &record, &removed).await?;
         }
-        transaction.commit().await.map_err(SqlError::at_commit)?;
         Ok(Batch { last: Some(last), rows, operations: removed.len() as u64 })
     }
 

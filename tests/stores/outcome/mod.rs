@@ -21,6 +21,7 @@ mod audit;
 mod damage;
 mod dispatch;
 mod document;
+mod faults;
 mod lifecycle;
 mod log;
 mod orders;
