@@ -106,11 +106,11 @@ impl<DB: OutboxStore, S: Sender> Relay<DB, S> {
             }
         }
         self.looking = Looking::Yes;
-        let (desk, relay) = (Rc::clone(&self.desk), ctx.address());
+        let desk = Rc::clone(&self.desk);
+        let look = ClaimedOnDrop { relay: ctx.address(), asked: free, claimed: None };
         actix_rt::spawn(async move {
             let claimed = desk.claim(free).await;
-            // One `Claimed` for each look: bounded by construction.
-            relay.do_send(Claimed { asked: free, claimed });
+            look.end(claimed);
         });
     }
 
@@ -208,6 +208,27 @@ impl<DB: OutboxStore, S: Sender> Handler<Claimed> for Relay<DB, S> {
             }
         }
         self.answer_if_drained(ctx);
+    }
+}
+
+/// Tells the actor how its look went, even when that was dropped or panicked: it would look no more.
+struct ClaimedOnDrop<DB: OutboxStore, S: Sender> {
+    relay: Addr<Relay<DB, S>>,
+    asked: u32,
+    claimed: Option<Result<Vec<Outgoing>, SqlError>>,
+}
+
+impl<DB: OutboxStore, S: Sender> ClaimedOnDrop<DB, S> {
+    fn end(mut self, claimed: Result<Vec<Outgoing>, SqlError>) {
+        self.claimed = Some(claimed);
+    }
+}
+
+impl<DB: OutboxStore, S: Sender> Drop for ClaimedOnDrop<DB, S> {
+    fn drop(&mut self) {
+        let claimed = self.claimed.take().unwrap_or_else(|| Err(sqlx::Error::WorkerCrashed.into()));
+        // One for each look: bounded by construction.
+        self.relay.do_send(Claimed { asked: self.asked, claimed });
     }
 }
 

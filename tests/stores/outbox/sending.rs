@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::future::pending;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use perilune::inbox::{Applied, BoxError, OpenTransaction};
@@ -22,6 +24,7 @@ on_every_engine! {
     a_dead_relay_s_messages_go_to_the_next,
     a_lapsed_claim_can_t_take_the_message_away,
     a_panicking_or_stuck_sender_costs_an_attempt,
+    a_look_that_panics_is_not_the_last,
     draining_waits_for_what_is_being_sent,
     an_id_is_written_once,
 }
@@ -157,6 +160,27 @@ async fn a_panicking_or_stuck_sender_costs_an_attempt<DB: TestEngine>(site: Site
     assert_eq!(attempts.get(), 3);
     assert!(relay.is_running());
     relay.drain().await;
+    site.close().await;
+}
+
+async fn a_look_that_panics_is_not_the_last<DB: TestEngine>(site: Site<DB>) {
+    write(&site, [message("m")]).await;
+    // Once, and the relay's look comes first. The hook is asked about connections that were used before, not about new ones.
+    let left = Arc::new(AtomicU32::new(1));
+    let panics = Arc::clone(&left);
+    let pool = sqlx::pool::PoolOptions::<DB>::new().max_connections(1).acquire_timeout(site.settings.acquire_timeout);
+    let pool = pool.before_acquire(move |_, _| {
+        let left = panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        assert!(left.is_err(), "a pool's hook that panics");
+        Box::pin(async { Ok(true) })
+    });
+    let pool = pool.connect_with((*site.pool.connect_options()).clone()).await.expect("connected");
+    let receiver = Receiver::default();
+    let relay = Relay::start(&site.outbox(), pool.clone(), receiver.clone(), quick()).expect("started");
+    receiver.until(|receiver| receiver.taken() == ["m"]).await;
+    assert_eq!(left.load(Ordering::SeqCst), 0);
+    relay.drain().await;
+    pool.close().await;
     site.close().await;
 }
 
