@@ -139,6 +139,8 @@ impl Drop for Message {
 pub struct Outgoing {
     pub(super) row: i64,
     pub(super) claim: String,
+    /// Sending that has not begun by then might outlive the claim.
+    pub(super) send_by: tokio::time::Instant,
     /// The idempotency key: the same in every attempt, by every relay.
     pub id: MessageId,
     /// What it is about.
@@ -149,7 +151,8 @@ pub struct Outgoing {
     pub content_type: String,
     /// The body, as it was written.
     pub body: Vec<u8>,
-    /// Which attempt this is, from 1. Attempts whose relay died count too.
+    /// Which attempt this is, from 1. Attempts whose relay died count too; those that found the receiver
+    /// [out of reach](super::SendFailure::out_of_reach) do not.
     pub attempt: u32,
     /// When it was written, by the database's clock.
     pub created_at: SystemTime,

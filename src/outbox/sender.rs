@@ -17,6 +17,12 @@ const CODE_CHARS_MAX: usize = 64;
 pub trait Sender: 'static {
     /// Sends one message. `Ok` only when the receiver has it.
     fn send(&self, message: &Outgoing) -> impl Future<Output = Result<(), SendFailure>>;
+
+    /// What it means that the relay's send timeout has ended; by default a failure `TIMEOUT` that counts as an attempt.
+    fn timed_out(&self, message: &Outgoing) -> SendFailure {
+        let _any = message;
+        SendFailure::retry("TIMEOUT")
+    }
 }
 
 /// Why a message was not sent.
@@ -32,6 +38,8 @@ pub struct SendFailure {
 pub enum Remedy {
     /// Trying again after the relay's backoff, and not before this.
     Retry(Duration),
+    /// The same, as often as it takes: nothing was learnt about this message, so the attempt does not count.
+    OutOfReach(Duration),
     /// Nothing: the receiver will never take this message. It is dead at once.
     None,
 }
@@ -44,6 +52,14 @@ impl SendFailure {
         Self { code: plain(code), remedy: Remedy::Retry(Duration::ZERO) }
     }
 
+    /// A failure that says nothing about this message: its receiver takes none just now, or what is needed to send it is
+    /// not at hand (a credential, a key, a database). It is tried again, as late as it is old and within the relay's
+    /// backoff, and never dead. With an order key it holds back the later ones of its key all that time.
+    #[must_use]
+    pub fn out_of_reach(code: &str) -> Self {
+        Self { code: plain(code), remedy: Remedy::OutOfReach(Duration::ZERO) }
+    }
+
     /// A failure that will not pass.
     #[must_use]
     pub fn refused(code: &str) -> Self {
@@ -53,9 +69,11 @@ impl SendFailure {
     /// Not before this long from now.
     #[must_use]
     pub const fn after(mut self, wait: Duration) -> Self {
-        if let Remedy::Retry(_) = self.remedy {
-            self.remedy = Remedy::Retry(wait);
-        }
+        self.remedy = match self.remedy {
+            Remedy::Retry(_) => Remedy::Retry(wait),
+            Remedy::OutOfReach(_) => Remedy::OutOfReach(wait),
+            Remedy::None => Remedy::None,
+        };
         self
     }
 

@@ -168,6 +168,10 @@ const INSERT: &str = "INSERT INTO {prefix}outbox
 const SENT: &str = "DELETE FROM {prefix}outbox WHERE id = ? AND claim = ?";
 const AGAIN: &str = "UPDATE {prefix}outbox SET due_at = {now} + ?, claim = NULL, failure = ?
     WHERE id = ? AND claim = ?";
+/// Again, and the attempt does not count.
+const GIVEN_BACK: &str =
+    "UPDATE {prefix}outbox SET due_at = {now} + ?, claim = NULL, failure = ?, attempts = attempts - 1
+    WHERE id = ? AND claim = ?";
 const DEAD: &str = "UPDATE {prefix}outbox SET state = 2, claim = NULL, failure = ? WHERE id = ? AND claim = ?";
 const LAG: &str = "SELECT {now} - due_at FROM {prefix}outbox WHERE state = 1 AND due_at <= {now}
     ORDER BY due_at, id LIMIT 1";
@@ -195,6 +199,7 @@ pub(super) struct StatementSet {
     pub(super) claimed: Statement,
     pub(super) sent: Statement,
     pub(super) again: Statement,
+    pub(super) given_back: Statement,
     pub(super) dead: Statement,
     pub(super) promote: Statement,
     pub(super) mend: Statement,
@@ -221,6 +226,7 @@ impl Statements {
             claimed: render(dialect.claimed),
             sent: render(SENT),
             again: render(AGAIN),
+            given_back: render(GIVEN_BACK),
             dead: render(DEAD),
             promote: render(dialect.promote),
             mend: render(dialect.mend),

@@ -18,7 +18,7 @@ use super::protect::{self, BlobContext, ProtectError, Purpose};
 use super::store::blob;
 use super::store::row::{self, OperationRow, Scope};
 use super::{OperationId, Operations, OutcomeEngine};
-use crate::outbox::{Outgoing, SendFailure, Sender, judge_answer};
+use crate::outbox::{Outgoing, Remedy, SendFailure, Sender, judge_answer};
 use crate::sql::SqlError;
 
 /// Half of the 24 h for which the platform keeps an idempotency key, so that two clocks may differ. In microseconds.
@@ -28,6 +28,11 @@ const KEY_SURELY_KEPT: i64 = 12 * 60 * 60 * 1_000_000;
 /// to the sender behind it.
 ///
 /// It opens an operation's input when it sends it. An operation that events have told of already is not sent (again).
+///
+/// An operation that was accepted is not given up because the platform is away: whatever says nothing about the operation
+/// itself (no connection, no answer in time, 401, 408, 425, 429, 5xx, the database, the key provider, the credential) is
+/// [out of reach](SendFailure::out_of_reach). What the platform says of it (403 for a queue outside the credential's, other
+/// 4xx) counts, or is a refusal.
 #[derive(Debug)]
 pub struct PlatformSender<DB: OutcomeEngine, S> {
     client: Client,
@@ -73,8 +78,8 @@ impl<DB: OutcomeEngine, S: Sender> Sender for PlatformSender<DB, S> {
         if now_micros().saturating_sub(accepted_at) > KEY_SURELY_KEPT && self.is_known(&dispatch).await? {
             return Ok(());
         }
-        let http = self.client.http().await.map_err(|_| SendFailure::retry("TLS"))?;
-        let credential = self.client.authorization().await.map_err(|_| SendFailure::retry("CREDENTIAL"))?;
+        let http = self.client.http().await.map_err(|_| SendFailure::out_of_reach("TLS"))?;
+        let credential = self.client.authorization().await.map_err(|_| SendFailure::out_of_reach("CREDENTIAL"))?;
         let path = format!("/v1/queues/{}/tasks/{}/events", dispatch.queue, dispatch.task_id);
         let request = http
             .post(self.client.http_url(&path))
@@ -82,14 +87,29 @@ impl<DB: OutcomeEngine, S: Sender> Sender for PlatformSender<DB, S> {
             .insert_header((header::CONTENT_TYPE, "application/json"))
             .insert_header(("Idempotency-Key", message.id.to_string()));
         let answer = request.send_body((*body).clone()).await;
-        let answer = answer.map_err(|_| SendFailure::retry("UNREACHABLE"))?;
-        judge_answer(answer.status(), answer.headers())
+        let answer = answer.map_err(|_| SendFailure::out_of_reach("UNREACHABLE"))?;
+        judge_platform(answer.status(), answer.headers())
     }
+
+    fn timed_out(&self, message: &Outgoing) -> SendFailure {
+        if message.topic.as_str() == DISPATCH_TOPIC {
+            return SendFailure::out_of_reach("TIMEOUT");
+        }
+        self.others.timed_out(message)
+    }
+}
+
+/// What the platform's answer says about an operation.
+fn judge_platform(status: StatusCode, headers: &header::HeaderMap) -> Result<(), SendFailure> {
+    judge_answer(status, headers).map_err(|failure| match failure.remedy() {
+        Remedy::Retry(wait) if status != StatusCode::FORBIDDEN => SendFailure::out_of_reach(failure.code()).after(wait),
+        _ => failure,
+    })
 }
 
 impl<DB: OutcomeEngine, S: Sender> PlatformSender<DB, S> {
     async fn due(&self, id: OperationId) -> Result<Due, SendFailure> {
-        let database = |_: SqlError| SendFailure::retry("DATABASE");
+        let database = |_: SqlError| SendFailure::out_of_reach("DATABASE");
         let mut connection =
             self.operations.readers.acquire().await.map_err(|error| database(SqlError::from(error)))?;
         // The input first: what is purged after it was read belongs to an operation that has ended.
@@ -114,7 +134,7 @@ impl<DB: OutcomeEngine, S: Sender> PlatformSender<DB, S> {
             tenant: operation.tenant.as_deref(),
         };
         let opened = protect::open(&*self.operations.keys, &context, &input.blob).map_err(|error| match error {
-            ProtectError::KeyProvider => SendFailure::retry("KEY_PROVIDER"),
+            ProtectError::KeyProvider => SendFailure::out_of_reach("KEY_PROVIDER"),
             ProtectError::UnknownKey(_) => SendFailure::refused("UNKNOWN_KEY"),
             _ => SendFailure::refused("INPUT_UNREADABLE"),
         })?;
@@ -125,15 +145,15 @@ impl<DB: OutcomeEngine, S: Sender> PlatformSender<DB, S> {
 
     /// Whether the platform has the task.
     async fn is_known(&self, dispatch: &Dispatch) -> Result<bool, SendFailure> {
-        let http = self.client.http().await.map_err(|_| SendFailure::retry("TLS"))?;
-        let credential = self.client.authorization().await.map_err(|_| SendFailure::retry("CREDENTIAL"))?;
+        let http = self.client.http().await.map_err(|_| SendFailure::out_of_reach("TLS"))?;
+        let credential = self.client.authorization().await.map_err(|_| SendFailure::out_of_reach("CREDENTIAL"))?;
         let request = http
             .get(self.client.http_url(&format!("/v1/tasks/{}", dispatch.task_id)))
             .insert_header((header::AUTHORIZATION, credential));
-        let answer = request.send().await.map_err(|_| SendFailure::retry("UNREACHABLE"))?;
+        let answer = request.send().await.map_err(|_| SendFailure::out_of_reach("UNREACHABLE"))?;
         match answer.status() {
             StatusCode::NOT_FOUND => Ok(false),
-            status => judge_answer(status, answer.headers()).map(|()| true),
+            status => judge_platform(status, answer.headers()).map(|()| true),
         }
     }
 }

@@ -87,7 +87,8 @@ impl RelayOptions {
         Ok(self)
     }
 
-    /// Attempts after which a message is a dead letter; 20 by default.
+    /// Attempts after which a message is a dead letter; 20 by default. Those that found the receiver
+    /// [out of reach](crate::outbox::SendFailure::out_of_reach) do not count.
     ///
     /// # Errors
     /// Outside 1 to 1,000.

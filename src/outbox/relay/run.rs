@@ -24,6 +24,10 @@ const RECEIVER_WAIT_MAX: Duration = Duration::from_secs(3_600);
 
 /// The failure's code of a row that is no message.
 const MALFORMED: &str = "MALFORMED";
+/// That of a message that nobody has judged and whose attempts are spent: each of its relays ended while it sent it.
+const ATTEMPTS_SPENT: &str = "ATTEMPTS_SPENT";
+/// That of a message that was not sent, since its claim might have lapsed meanwhile.
+const RELAY_LATE: &str = "RELAY_LATE";
 
 /// What the relay's tasks share.
 pub(super) struct Desk<DB: OutboxStore, S: Sender> {
@@ -36,8 +40,19 @@ pub(super) struct Desk<DB: OutboxStore, S: Sender> {
 /// How an attempt went.
 enum Went {
     Sent,
-    Again { wait: Duration, code: String },
-    Dead { code: String },
+    Again {
+        wait: Duration,
+        code: String,
+    },
+    OutOfReach {
+        wait: Duration,
+        code: String,
+    },
+    /// Not sent at all.
+    Late,
+    Dead {
+        code: String,
+    },
 }
 
 impl<DB: OutboxStore, S: Sender> Desk<DB, S> {
@@ -48,21 +63,17 @@ impl<DB: OutboxStore, S: Sender> Desk<DB, S> {
     /// Claims up to `limit` due rows.
     pub(super) async fn claim(&self, limit: u32) -> Result<Vec<Outgoing>, SqlError> {
         let claim = format!("{:032x}", rand::random::<u128>());
-        let until = Instant::now() + self.options.claim_limit();
+        let send_by = Instant::now() + self.options.claim_limit();
         let (writer, sql, token) = (self.writer.clone(), self.outbox.sql.clone(), claim.clone());
         let ttl_us = micros(self.options.claim_ttl());
         let claimed = self.writer.in_task(async move {
             writer.transaction(async |on| Ok(DB::claim(on, &sql, &token, ttl_us, limit).await?)).await
         });
         let mut rows = claimed.await?;
-        if Instant::now() > until {
-            // So slow a database that the claims may lapse before the messages are out: leave them to lapse.
-            return Ok(Vec::new());
-        }
         rows.sort_unstable_by_key(|row| row.0);
         let mut messages = Vec::with_capacity(rows.len());
         for row in rows {
-            match outgoing(row, &claim) {
+            match outgoing(row, &claim, send_by) {
                 Ok(message) => messages.push(message),
                 Err(slip) => {
                     tracing::error!(row = slip.row, "a row of the outbox is no message, and dead");
@@ -74,23 +85,22 @@ impl<DB: OutboxStore, S: Sender> Desk<DB, S> {
         Ok(messages)
     }
 
-    /// Sends one message and notes how it went.
+    /// Sends one message, where it may be sent still, and notes how it went.
     pub(super) async fn send(&self, message: Outgoing) {
-        let began = Instant::now();
-        // Both the call and the future are user code.
-        let sending = AssertUnwindSafe(async { self.sender.send(&message).await }).catch_unwind();
-        let failure = match timeout_at(began + self.options.send_timeout, sending).await {
-            Ok(Ok(Ok(()))) => None,
-            Ok(Ok(Err(failure))) => Some(failure),
-            Ok(Err(_panic)) => Some(SendFailure::retry("SENDER_PANICKED")),
-            Err(_elapsed) => Some(SendFailure::retry("TIMEOUT")),
-        };
         let topic = message.topic.to_string();
-        metrics::histogram!("perilune_outbox_send_seconds", "topic" => topic.clone()).record(began.elapsed());
-        let went = failure.map_or(Went::Sent, |failure| self.judge(&message, &failure));
+        let went = if Instant::now() > message.send_by {
+            // So slow a database, or so long held up a thread, that another relay may send it by now.
+            Went::Late
+        } else if message.attempt > self.options.attempts_max {
+            Went::Dead { code: ATTEMPTS_SPENT.to_owned() }
+        } else {
+            self.attempt(&message).await
+        };
         let outcome = match &went {
             Went::Sent => "sent",
             Went::Again { .. } => "retried",
+            Went::OutOfReach { .. } => "out_of_reach",
+            Went::Late => "late",
             Went::Dead { .. } => "dead",
         };
         metrics::counter!("perilune_outbox_messages_total", "topic" => topic, "outcome" => outcome).increment(1);
@@ -100,16 +110,42 @@ impl<DB: OutboxStore, S: Sender> Desk<DB, S> {
         self.note(Slip::of(&message), went).await;
     }
 
+    async fn attempt(&self, message: &Outgoing) -> Went {
+        let began = Instant::now();
+        // Both the call and the future are user code.
+        let sending = AssertUnwindSafe(async { self.sender.send(message).await }).catch_unwind();
+        let failure = match timeout_at(began + self.options.send_timeout, sending).await {
+            Ok(Ok(Ok(()))) => None,
+            Ok(Ok(Err(failure))) => Some(failure),
+            Ok(Err(_panic)) => Some(SendFailure::retry("SENDER_PANICKED")),
+            Err(_elapsed) => {
+                let told = std::panic::catch_unwind(AssertUnwindSafe(|| self.sender.timed_out(message)));
+                Some(told.unwrap_or_else(|_panic| SendFailure::retry("SENDER_PANICKED")))
+            }
+        };
+        metrics::histogram!("perilune_outbox_send_seconds", "topic" => message.topic.to_string())
+            .record(began.elapsed());
+        failure.map_or(Went::Sent, |failure| self.judge(message, &failure))
+    }
+
     fn judge(&self, message: &Outgoing, failure: &SendFailure) -> Went {
         let code = failure.code().to_owned();
         match failure.remedy() {
             Remedy::None => Went::Dead { code },
             Remedy::Retry(_) if message.attempt >= self.options.attempts_max => Went::Dead { code },
-            Remedy::Retry(asked) => {
-                let drawn = self.options.backoff.draw(message.attempt, &mut Rng::new(rand::random()));
-                Went::Again { wait: drawn.max(asked.min(RECEIVER_WAIT_MAX)), code }
+            Remedy::Retry(asked) => Went::Again { wait: self.wait(message.attempt, asked), code },
+            Remedy::OutOfReach(asked) => {
+                // Attempts are not counted, so its age tells how long it has waited already.
+                let age = SystemTime::now().duration_since(message.created_at).unwrap_or_default();
+                let least = self.options.backoff.min().as_micros().max(1);
+                let doublings = (age.as_micros() / least).checked_ilog2().unwrap_or(0);
+                Went::OutOfReach { wait: self.wait(doublings + 1, asked), code }
             }
         }
+    }
+
+    fn wait(&self, attempt: u32, asked: Duration) -> Duration {
+        self.options.backoff.draw(attempt, &mut Rng::new(rand::random())).max(asked.min(RECEIVER_WAIT_MAX))
     }
 
     /// Notes how a message went. Where that fails the claim lapses and the message goes out once more.
@@ -122,6 +158,8 @@ impl<DB: OutboxStore, S: Sender> Desk<DB, S> {
             let noting = async move { writer.transaction(async |on| Ok(outbox.note(on, &note, &how).await?)).await };
             match self.writer.in_task(noting).await {
                 Ok(Held::Yes) => return,
+                // As was feared.
+                Ok(Held::No) if matches!(*went, Went::Late) => return,
                 Ok(Held::No) => {
                     tracing::warn!(message_id = %slip.id, "a message's claim had lapsed; it may be sent twice");
                     return;
@@ -191,6 +229,10 @@ impl<DB: OutboxStore> Outbox<DB> {
             Went::Again { wait, code } => {
                 (&set.again, End::Again { row, claim, delay_us: micros(*wait), failure: code }, None)
             }
+            Went::OutOfReach { wait, code } => {
+                (&set.given_back, End::Again { row, claim, delay_us: micros(*wait), failure: code }, None)
+            }
+            Went::Late => (&set.given_back, End::Again { row, claim, delay_us: 0, failure: RELAY_LATE }, None),
             Went::Dead { code } => (&set.dead, End::Dead { row, claim, failure: code }, key),
         };
         // Before the row, in the order of every writer.
@@ -216,6 +258,7 @@ fn micros(duration: Duration) -> i64 {
 fn outgoing(
     (row, id, topic, key, content_type, body, attempts, created): ClaimedRow,
     claim: &str,
+    send_by: Instant,
 ) -> Result<Outgoing, Slip> {
     let order_key = key.as_deref().map(str::parse).transpose();
     let (Ok(id), Ok(topic), Ok(order_key)) = (id.parse(), topic.parse(), order_key) else {
@@ -224,6 +267,7 @@ fn outgoing(
     Ok(Outgoing {
         row,
         claim: claim.to_owned(),
+        send_by,
         id,
         topic,
         order_key,

@@ -7,6 +7,7 @@ use crate::engines::{Site, TestEngine, on_every_engine};
 
 on_every_engine! {
     a_message_is_dead_after_its_attempts_and_lets_the_next_go,
+    a_message_that_ends_its_relay_each_time_is_dead_and_lets_the_next_go,
     a_refused_message_is_dead_at_once,
     a_requeued_message_waits_for_its_key_s_turn,
     a_discarded_message_is_gone,
@@ -29,6 +30,21 @@ async fn a_message_is_dead_after_its_attempts_and_lets_the_next_go<DB: TestEngin
     receiver.until(|receiver| receiver.taken() == ["good", "bad"]).await;
     assert_eq!(receiver.0.got.borrow().last().expect("one").attempt, 1, "a fresh count");
     relay.drain().await;
+    site.close().await;
+}
+
+/// A message that makes its sender abort or run out of memory is never judged by its relay, only by the next one.
+async fn a_message_that_ends_its_relay_each_time_is_dead_and_lets_the_next_go<DB: TestEngine>(site: Site<DB>) {
+    write(&site, [keyed("k", "deadly"), keyed("k", "good")]).await;
+    site.run("UPDATE {p}outbox SET claim = 'of a dead relay', attempts = 3, due_at = 1 WHERE state = 1").await;
+    let receiver = Receiver::default();
+    let options = quick().attempts_max(3).expect("three");
+    let relay = Relay::start(&site.outbox(), site.pool.clone(), receiver.clone(), options).expect("started");
+    until_rows(&site, 1).await;
+    relay.drain().await;
+    assert_eq!((receiver.attempts(), receiver.taken()), (1, vec!["good".to_owned()]), "it is not sent once more");
+    let dead = site.outbox().dead_letters(&site.pool, 0, 10).await.expect("read");
+    assert_eq!((dead.len(), dead[0].failure.as_deref()), (1, Some("ATTEMPTS_SPENT")));
     site.close().await;
 }
 

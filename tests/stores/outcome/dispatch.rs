@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 
 use perilune::outbox::{Outbox, OutboxStore, Relay};
 use perilune::outcome::protect::KeyRing;
@@ -10,7 +11,7 @@ use perilune::outcome::{DispatchError, NoOtherTopics, OperationId, Operations, O
 use perilune_actors::client::{Client, Credential};
 use perilune_proto::Status;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::retention::{later, policy, purge_all};
 use super::{GenerateReport, apply, event, key, operations, operations_with};
@@ -21,17 +22,24 @@ on_every_engine! {
     a_dispatched_operation_reaches_the_platform_with_its_input,
     an_operation_that_events_have_told_of_is_not_sent_again,
     an_operation_accepted_long_ago_is_sent_only_where_the_platform_does_not_have_it,
+    an_outage_never_makes_an_accepted_operation_a_dead_letter,
+    what_the_platform_says_of_an_operation_counts,
     an_undispatched_operation_is_never_due,
     an_operation_that_ended_before_its_dispatch_was_sent_needs_no_input,
     an_input_that_can_not_be_opened_is_a_dead_letter,
     an_input_that_the_platform_would_not_take_is_refused,
 }
 
+/// Instead of a status: the connection is closed, or left open without an answer.
+const CLOSED: &str = "closed";
+const SILENT: &str = "silent";
+
 /// A platform that notes requests and answers them by the statuses it is given, then by 201.
 #[derive(Clone, Default)]
 struct Platform {
     seen: Rc<RefCell<Vec<String>>>,
     answers: Rc<RefCell<VecDeque<&'static str>>>,
+    silent: Rc<RefCell<Vec<TcpStream>>>,
 }
 
 impl Platform {
@@ -50,7 +58,7 @@ impl Platform {
         (platform, Client::builder(url).credential(credential).build().expect("a client"))
     }
 
-    async fn answer(&self, mut peer: tokio::net::TcpStream) {
+    async fn answer(&self, mut peer: TcpStream) {
         let mut request = Vec::new();
         let whole = |request: &[u8]| {
             let text = String::from_utf8_lossy(request);
@@ -66,6 +74,11 @@ impl Platform {
         }
         self.seen.borrow_mut().push(String::from_utf8(request).expect("text"));
         let status = self.answers.borrow_mut().pop_front().unwrap_or("201 Created");
+        match status {
+            CLOSED => return,
+            SILENT => return self.silent.borrow_mut().push(peer),
+            _ => {}
+        }
         let text = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         let _gone = peer.write_all(text.as_bytes()).await;
     }
@@ -172,6 +185,43 @@ where
     site.close().await;
 }
 
+async fn an_outage_never_makes_an_accepted_operation_a_dead_letter<DB>(site: Site<DB>)
+where
+    DB: TestEngine + OutcomeEngine + OutboxStore,
+{
+    let operations = operations(&site).await;
+    dispatch(&site, &operations, "q").await;
+    let outage = [CLOSED, "503 Busy", "401 Unauthorized", SILENT, "429 Slow", "502 Bad Gateway", CLOSED, "500 Broken"];
+    let (platform, client) = Platform::start(&outage).await;
+    let options = quick().attempts_max(1).and_then(|options| options.send_timeout(Duration::from_secs(1)));
+    let sender = PlatformSender::new(client, &operations, NoOtherTopics);
+    let relay =
+        Relay::start(&outbox(&site), site.pool.clone(), sender, options.expect("within the ranges")).expect("started");
+    until_rows(&site, 0).await;
+    relay.drain().await;
+    assert!(platform.asked().len() > outage.len(), "{:?}", platform.asked());
+    site.close().await;
+}
+
+async fn what_the_platform_says_of_an_operation_counts<DB>(site: Site<DB>)
+where
+    DB: TestEngine + OutcomeEngine + OutboxStore,
+{
+    let operations = operations(&site).await;
+    for (answers, asked) in [(&["403 Forbidden", "503 Busy", "403 Forbidden"][..], 3), (&["422 Bad Value"], 1)] {
+        dispatch(&site, &operations, "q").await;
+        let (platform, client) = Platform::start(answers).await;
+        let options = quick().attempts_max(2).expect("within the range");
+        let sender = PlatformSender::new(client, &operations, NoOtherTopics);
+        let relay = Relay::start(&outbox(&site), site.pool.clone(), sender, options).expect("started");
+        let dead = until_dead(&site, 1).await;
+        relay.drain().await;
+        assert_eq!(platform.asked().len(), asked);
+        assert!(outbox(&site).discard(&site.pool, dead[0].row).await.expect("gone"));
+    }
+    site.close().await;
+}
+
 async fn an_undispatched_operation_is_never_due<DB>(site: Site<DB>)
 where
     DB: TestEngine + OutcomeEngine + OutboxStore,
@@ -233,7 +283,7 @@ async fn until_dead<DB: TestEngine>(site: &Site<DB>, letters: usize) -> Vec<peri
         if dead.len() == letters {
             return dead;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("never {letters} dead letters");
 }
