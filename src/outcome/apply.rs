@@ -25,7 +25,7 @@ pub enum AppliedEvent {
     Stale,
     /// The operation had ended; nothing changed.
     Ended,
-    /// The operation's type is not registered here; nothing was written.
+    /// The operation's type is not registered here, nor does such an operation stand here; nothing was written.
     Unregistered,
 }
 
@@ -37,12 +37,13 @@ impl<DB: OutcomeEngine> Operations<DB> {
     /// there, so they commit with the inbox row or not at all. After an error the transaction must be rolled back.
     ///
     /// # Errors
+    /// [`OutcomeStoreError::NotRegistered`] where the operation stands here and its type is not registered,
     /// [`OutcomeStoreError::TypeMismatch`] where the operation is of another type than the event says,
     /// [`OutcomeStoreError::CorruptedPayload`] where the result is not of the outcome's type,
     /// [`OutcomeStoreError::Duplicate`], [`OutcomeStoreError::Protection`], [`OutcomeStoreError::Storage`].
     pub async fn apply(&self, on: &mut DB::Connection, event: &ResultEvent) -> Result<AppliedEvent, OutcomeStoreError> {
         let operation_type = event.snapshot.operation.as_str();
-        let Some(registered) = self.registry.find(operation_type) else { return Ok(AppliedEvent::Unregistered) };
+        let Some(registered) = self.registry.find(operation_type) else { return self.pass_by(on, event).await };
         let mut operation = self.find_or_insert(on, event).await?;
         if operation.operation_type != operation_type {
             return Err(OutcomeStoreError::TypeMismatch {
@@ -77,6 +78,22 @@ impl<DB: OutcomeEngine> Operations<DB> {
             _ => {}
         }
         Ok(AppliedEvent::Changed(state))
+    }
+
+    /// An event of a type that is not registered here. Where its operation stands here all the same, another program knows
+    /// the type, as in a rolling deployment: the event must come again, and may find that one.
+    async fn pass_by(&self, on: &mut DB::Connection, event: &ResultEvent) -> Result<AppliedEvent, OutcomeStoreError> {
+        let operation_type = event.snapshot.operation.as_str();
+        let id = OperationId::from(event.task_id());
+        if row::find::<DB>(on, &self.dialect, id, Scope::AnyTenant).await?.is_some() {
+            return Err(OutcomeStoreError::NotRegistered(operation_type.to_owned()));
+        }
+        metrics::counter!("perilune_operation_events_passed_by_total").increment(1);
+        // The counter goes on; a line for each event of somebody else's would bury the log.
+        self.first_passed_by.call_once(|| {
+            tracing::warn!(operation_type, "events of operation types that are not registered here pass by");
+        });
+        Ok(AppliedEvent::Unregistered)
     }
 
     /// The event's operation with its row locked. One that was not accepted here begins with its first event.

@@ -35,6 +35,9 @@ pub enum OutcomeStoreError {
         /// What was asked for.
         asked: String,
     },
+    /// An operation of this type stands here, and the type is not registered: another program knows it.
+    #[error("operations of type {0} are not registered here, and one stands here")]
+    NotRegistered(String),
     /// The operation ends without an outcome that is kept: inline, ephemeral, or not successful.
     #[error("operation {0} ends without an outcome that is kept")]
     NotAnOutcome(OperationId),

@@ -1,6 +1,6 @@
 //! An application's operations: which types it knows, where they are kept, with which keys.
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use perilune_proto::ResultEvent;
@@ -53,6 +53,8 @@ pub struct Operations<DB: OutcomeEngine> {
     pub(super) keys: Arc<dyn KeyProvider>,
     pub(super) registry: Arc<Registry>,
     pub(super) origin_of: OriginOf,
+    /// Whether an event of an unregistered type has been told of in the log.
+    pub(super) first_passed_by: Arc<Once>,
 }
 
 impl<DB: OutcomeEngine> Clone for Operations<DB> {
@@ -65,6 +67,7 @@ impl<DB: OutcomeEngine> Clone for Operations<DB> {
             keys: Arc::clone(&self.keys),
             registry: Arc::clone(&self.registry),
             origin_of: Arc::clone(&self.origin_of),
+            first_passed_by: Arc::clone(&self.first_passed_by),
         }
     }
 }
@@ -149,7 +152,8 @@ impl<DB: OutcomeEngine> OperationsBuilder<DB> {
         self
     }
 
-    /// Registers a type of operation. Events of other types pass by.
+    /// Registers a type of operation. Events of other types pass by, except those of an operation that stands here:
+    /// they fail ([`OutcomeStoreError::NotRegistered`]) and come again, until a program gets them that knows the type.
     pub fn operation<O: Operation>(mut self) -> Self {
         self.registry.add::<O>();
         self
@@ -172,6 +176,7 @@ impl<DB: OutcomeEngine> OperationsBuilder<DB> {
             keys: self.keys,
             registry: Arc::new(self.registry),
             origin_of: self.origin_of,
+            first_passed_by: Arc::new(Once::new()),
         }
     }
 }

@@ -2,16 +2,20 @@
 
 use perilune::outbox::{Outbox, OutboxStore};
 use perilune::outcome::lifecycle::OperationState;
-use perilune::outcome::{AppliedEvent, EphemeralOutcome, OperationId, Origin, OutcomeEngine, OutcomeStoreError};
+use perilune::outcome::protect::KeyRing;
+use perilune::outcome::{
+    AppliedEvent, EphemeralOutcome, OperationId, Operations, Origin, OutcomeEngine, OutcomeStoreError,
+};
 use perilune_proto::Status;
 
-use super::{CloseAccount, GenerateReport, apply, event, json, operation_id, operations};
+use super::{CloseAccount, GenerateReport, apply, event, json, key, operation_id, operations};
 use crate::engines::{Site, TestEngine, on_every_engine};
 
 on_every_engine! {
     a_late_or_repeated_event_changes_nothing,
     nothing_applies_after_the_end,
     an_event_of_an_unregistered_type_writes_nothing,
+    an_operation_that_stands_here_waits_for_a_program_that_knows_its_type,
     a_result_of_another_type_leaves_nothing_behind,
     an_operation_keeps_its_type,
     an_accepted_operation_waits_for_its_events,
@@ -51,6 +55,24 @@ async fn an_event_of_an_unregistered_type_writes_nothing<DB: TestEngine + Outcom
     other.snapshot.operation = "Other".parse().expect("a name");
     assert_eq!(apply(&site, &operations, &other).await.expect("passed by"), AppliedEvent::Unregistered);
     assert_eq!(site.number("SELECT COUNT(*) FROM {p}operations").await, 0);
+    site.close().await;
+}
+
+/// As in a rolling deployment: the old program gets an event of a type that only the new one knows.
+async fn an_operation_that_stands_here_waits_for_a_program_that_knows_its_type<DB: TestEngine + OutcomeEngine>(
+    site: Site<DB>,
+) {
+    let new = operations(&site).await;
+    let old = Operations::builder(site.pool.clone(), KeyRing::new(key(1)))
+        .table_prefix(site.prefix.clone())
+        .operation::<CloseAccount>()
+        .build();
+    apply(&site, &new, &event(1, 1, Status::Started)).await.expect("applied");
+    let error = apply(&site, &old, &event(1, 2, Status::Succeeded)).await.expect_err("not to be acknowledged");
+    assert_eq!(error.to_string(), "operations of type GenerateReport are not registered here, and one stands here");
+    assert_eq!(apply(&site, &old, &event(2, 1, Status::Started)).await.expect("passed by"), AppliedEvent::Unregistered);
+    let applied = apply(&site, &new, &event(1, 2, Status::Succeeded)).await.expect("the next delivery");
+    assert_eq!(applied, AppliedEvent::Changed(OperationState::Completed));
     site.close().await;
 }
 
