@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use actix_web::http::Method;
 use actix_web::http::header::{ALLOW, CACHE_CONTROL};
 use actix_web::{HttpRequest, HttpResponse, Scope, guard, web};
+use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Found, answer};
 use super::preference;
@@ -19,6 +20,9 @@ use crate::outcome::{OperationId, OutcomeEngine, OutcomeQuery};
 /// How often a held answer looks whether something has changed.
 const HELD_LOOK: Duration = Duration::from_millis(250);
 
+/// Answers that are held at a time, unless told otherwise. Each looks four times a second.
+const HELD_MAX: usize = 256;
+
 /// The request names nobody: 401.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unauthenticated;
@@ -30,11 +34,12 @@ pub type Identify = Arc<dyn Fn(&HttpRequest) -> Result<Caller, Unauthenticated> 
 pub struct StatusResource<DB: OutcomeEngine> {
     query: OutcomeQuery<DB>,
     identify: Identify,
+    holds: Arc<Semaphore>,
 }
 
 impl<DB: OutcomeEngine> Clone for StatusResource<DB> {
     fn clone(&self) -> Self {
-        Self { query: self.query.clone(), identify: Arc::clone(&self.identify) }
+        Self { query: self.query.clone(), identify: Arc::clone(&self.identify), holds: Arc::clone(&self.holds) }
     }
 }
 
@@ -51,7 +56,16 @@ impl<DB: OutcomeEngine> StatusResource<DB> {
         query: OutcomeQuery<DB>,
         identify: impl Fn(&HttpRequest) -> Result<Caller, Unauthenticated> + Send + Sync + 'static,
     ) -> Self {
-        Self { query, identify: Arc::new(identify) }
+        Self { query, identify: Arc::new(identify), holds: Arc::new(Semaphore::new(HELD_MAX)) }
+    }
+
+    /// How many answers are held at a time by this resource and its clones together; 256 by default. A held answer asks
+    /// the database four times a second. Beyond this many, and always with 0, `Prefer: wait` is not heeded: the answer
+    /// comes at once, with its `Retry-After`.
+    #[must_use]
+    pub fn held_max(mut self, answers: usize) -> Self {
+        self.holds = Arc::new(Semaphore::new(answers.min(Semaphore::MAX_PERMITS)));
+        self
     }
 
     /// The scope to mount: `App::new().service(resource.scope())` answers `GET /operations/{id}`. Whatever else is
@@ -94,6 +108,10 @@ impl<DB: OutcomeEngine> StatusResource<DB> {
         if first.standing.state.is_terminal() || hold.is_zero() {
             return Ok(found);
         }
+        let Ok(_held) = self.holds.try_acquire() else {
+            metrics::counter!("perilune_operation_status_not_held_total").increment(1);
+            return Ok(found);
+        };
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {

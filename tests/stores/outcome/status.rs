@@ -23,6 +23,7 @@ on_every_engine! {
     only_a_purge_that_the_audit_proves_is_a_410,
     what_contradicts_itself_is_a_500_without_its_cause,
     an_answer_is_held_until_the_state_changes_or_the_wait_passes,
+    an_answer_beyond_those_that_may_be_held_comes_at_once,
 }
 
 pub(super) struct Answer {
@@ -179,6 +180,28 @@ async fn an_answer_is_held_until_the_state_changes_or_the_wait_passes<DB: TestEn
     assert!(changed.body.contains("completed"), "{}", changed.body);
     assert!(begun.elapsed() < Duration::from_secs(30), "it was held to the end");
     assert_eq!(authoriser.count(), asked + 2, "what has changed is shown to whoever may still know it");
+    site.close().await;
+}
+
+async fn an_answer_beyond_those_that_may_be_held_comes_at_once<DB: TestEngine + OutcomeEngine>(site: Site<DB>) {
+    let operations = operations(&site).await;
+    apply(&site, &operations, &event(1, 1, Status::Accepted)).await.expect("applied");
+    let authoriser = Counting::new(Some(Decision::Allow));
+    let resource = resource(&operations, &authoriser).held_max(1);
+    let id = operation_id(1).to_string();
+    let held = [("prefer", "wait=30")];
+    let beyond = async {
+        authoriser.until(1).await;
+        // The first is held from here on. An answer at the end of its wait would have been asked for twice.
+        let second = ask(&resource, &id, &held).await;
+        assert!(second.body.contains("accepted") && second.headers.contains_key(RETRY_AFTER), "{}", second.body);
+        assert_eq!(authoriser.count(), 2, "it was held");
+        apply(&site, &operations, &event(1, 2, Status::Succeeded)).await.expect("applied");
+    };
+    let (first, ()) = tokio::join!(ask(&resource, &id, &held), beyond);
+    assert!(first.body.contains("completed"), "{}", first.body);
+    let third = ask(&resource, &id, &held).await;
+    assert!(third.body.contains("completed"), "{}", third.body);
     site.close().await;
 }
 
