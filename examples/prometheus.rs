@@ -45,9 +45,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let serving = server.handle();
     actix_web::rt::spawn(server);
 
-    actix_web::rt::signal::ctrl_c().await?;
-    run.stop();
-    run.ended().await?;
+    tokio::select! {
+        // By itself it ends by a fault alone. Whoever watches over this program starts it again.
+        ended = run.ended() => ended?,
+        interrupted = actix_web::rt::signal::ctrl_c() => {
+            interrupted?;
+            run.stop();
+            run.ended().await?;
+        }
+    }
     serving.stop(true).await;
     Ok(())
 }

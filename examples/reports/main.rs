@@ -28,6 +28,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 async fn serve() -> Result<(), Box<dyn Error>> {
+    // What retries, dies or is refused says so here.
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let setting = |name: &str, otherwise: &str| var(name).unwrap_or_else(|_| otherwise.to_owned());
     let options = Options {
         folder: setting("FOLDER", "reports.data").into(),
@@ -38,6 +40,14 @@ async fn serve() -> Result<(), Box<dyn Error>> {
     let service = Service::start(options).await?;
     println!("platform on {}", service.platform_url());
     println!("reports on http://{}", service.addr());
-    actix_web::rt::signal::ctrl_c().await?;
-    service.stop().await
+    let ended = tokio::select! {
+        interrupted = actix_web::rt::signal::ctrl_c() => {
+            interrupted?;
+            None
+        }
+        part = service.ended() => Some(part),
+    };
+    service.stop().await?;
+    // Whoever watches over this program starts it again.
+    ended.map_or(Ok(()), |part| Err(format!("{part} has ended").into()))
 }

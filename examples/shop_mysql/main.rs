@@ -22,6 +22,8 @@ use orders::{NewOrder, Orders};
 
 #[actix_web::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    // What retries, dies or is refused says so here.
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let database = var("DATABASE_URL").unwrap_or_else(|_| "mysql://root@127.0.0.1/test".to_owned());
     let listen = var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8081".to_owned());
     let platform = platform::Platform::start("shop_mysql.platform.db").await?;
@@ -78,7 +80,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let serving = server.handle();
     actix_web::rt::spawn(server);
 
-    actix_web::rt::signal::ctrl_c().await?;
+    tokio::select! {
+        interrupted = actix_web::rt::signal::ctrl_c() => interrupted?,
+        // Neither ends by itself but by a fault. Whoever watches over this program starts it again.
+        ended = run.ended() => ended?,
+        () = relay.ended() => return Err("the relay has ended".into()),
+    }
     // What runs may end, what is done is acknowledged, what is being sent goes out; then nobody is served any more.
     run.stop();
     run.ended().await?;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use awc::http::Method;
+use futures_util::FutureExt as _;
 use perilune::typescript::TreeState;
 use serde_json::{Value, json};
 
@@ -31,6 +32,7 @@ impl Example {
     }
 
     async fn restart(self) -> Self {
+        assert_eq!(self.service.ended().now_or_never(), None, "all of it runs still");
         self.service.stop().await.expect("the example stops");
         Self::start(self.folder).await
     }

@@ -37,8 +37,14 @@ async fn consume() -> Result<(), Box<dyn std::error::Error>> {
         })
         .build()?;
     let run = consumer.start()?;
-    tokio::signal::ctrl_c().await?;
-    run.stop();
-    run.ended().await?;
+    tokio::select! {
+        // By itself it ends by a fault alone. Whoever watches over this program starts it again.
+        ended = run.ended() => ended?,
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            run.stop();
+            run.ended().await?;
+        }
+    }
     Ok(())
 }

@@ -145,6 +145,15 @@ impl Service {
         self.platform.url()
     }
 
+    /// Resolves with the part that has ended first. None does by itself but by a fault.
+    pub(crate) async fn ended(&self) -> &'static str {
+        tokio::select! {
+            _why = self.worker.ended() => "the worker",
+            _why = self.consumer.ended() => "the consumer",
+            () = self.relay.ended() => "the relay",
+        }
+    }
+
     /// Takes no more orders, lets what runs end, acknowledges what is done, sends what is being sent.
     pub(crate) async fn stop(self) -> Result<(), Box<dyn Error>> {
         self.server.stop(true).await;
