@@ -8,7 +8,7 @@ const axe = require("axe-core").source;
 
 const { REPORTS_URL: url, PERILUNE: perilune, CHROMIUM: executablePath, PROFILE: profile, FOLDER: data } = process.env;
 /** Longer than any step takes on a busy machine; only a failure waits for it. */
-const PATIENCE = 60_000;
+const PATIENCE = 180_000;
 
 const step = (text) => console.log(`reports: ${text}`);
 
