@@ -24,6 +24,8 @@ mod business;
 mod child;
 mod killer;
 mod ledger;
+#[path = "../own_server/mod.rs"]
+mod own_server;
 mod platform;
 mod servers;
 mod worker;

@@ -92,22 +92,27 @@ fn fresh_prefix() -> TablePrefix {
 impl<DB: TestEngine> Site<DB> {
     /// Opens a site with the inbox's tables and two business tables; none where the engine is not at hand.
     pub(crate) async fn open(settings: PoolSettings) -> Option<Self> {
-        let (url, folder) = match DB::VARIABLE {
+        match DB::VARIABLE {
             None => {
                 let folder = tempfile::tempdir().expect("a folder");
-                (format!("sqlite:{}", folder.path().join("site.db").display()), Some(folder))
+                let site = Self::at(format!("sqlite:{}", folder.path().join("site.db").display()), settings).await;
+                Some(Self { _folder: Some(folder), ..site })
             }
-            Some(variable) => (named(variable)?, None),
-        };
+            Some(variable) => Some(Self::at(named(variable)?, settings).await),
+        }
+    }
+
+    /// A site in the database of a URL.
+    pub(crate) async fn at(url: String, settings: PoolSettings) -> Self {
         let parsed: DatabaseUrl = url.parse().expect("a database URL");
         let pool = DB::open(&parsed, &settings).await.expect("the database answers");
-        let site = Self { pool, prefix: fresh_prefix(), url, settings, _folder: folder };
+        let site = Self { pool, prefix: fresh_prefix(), url, settings, _folder: None };
         site.inbox("setup").migrate().await.expect("migrated");
         site.outbox().migrate(&site.pool).await.expect("migrated");
         site.run("CREATE TABLE {p}effect (tag VARCHAR(64) NOT NULL)").await;
         site.run("CREATE TABLE {p}sku (sku VARCHAR(64) NOT NULL PRIMARY KEY, n BIGINT NOT NULL)").await;
         site.run("INSERT INTO {p}sku VALUES ('a', 0), ('b', 0)").await;
-        Some(site)
+        site
     }
 
     /// The same tables through another pool.

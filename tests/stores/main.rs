@@ -10,5 +10,7 @@ mod events;
 mod inbox;
 mod outbox;
 mod outcome;
+#[path = "../own_server/mod.rs"]
+mod own_server;
 #[cfg(feature = "server")]
 mod server_store;

@@ -5,6 +5,7 @@ mod faults;
 mod handler;
 mod keep;
 mod once;
+mod own_servers;
 mod schema;
 mod twins;
 mod unknown;
