@@ -160,6 +160,9 @@ def run(given, draw, root, children, expected, count):
         command = [binary, "serve", "--listen", listen, "--database", database, "--lease-ms", "2000", "--heartbeat-ms", "1000"]
         process = children.start("server", command, env, stdout=subprocess.PIPE, stderr=log)
         line = process.stdout.readline().decode()
+        if not line and process.wait() == -signal.SIGKILL:
+            # Killed before it could listen.
+            return process
         if not line:
             log.seek(begun)
             raise SystemExit(f"FAILED: the server does not start: {log.read().decode()}")
@@ -174,7 +177,13 @@ def run(given, draw, root, children, expected, count):
     def keep(name, begin):
         """Starts a process again whenever it has ended, until the run is over."""
         while not over.is_set():
-            process = begin()
+            try:
+                process = begin()
+            except SystemExit as failed:
+                # It would end this thread alone.
+                unasked.append(str(failed))
+                print(failed, flush=True)
+                return
             while process.poll() is None and not over.is_set():
                 time.sleep(0.02)
             if not over.is_set() and process.poll() != -signal.SIGKILL:
