@@ -57,11 +57,14 @@ class Children:
     """What runs now, by name; the killer picks among it."""
 
     def __init__(self):
-        self.lock, self.running, self.kills = threading.Lock(), {}, {}
+        self.lock, self.running, self.kills, self.over = threading.Lock(), {}, {}, False
 
     def start(self, name, command, env, **pipes):
-        process = subprocess.Popen(command, env=env, **pipes)
         with self.lock:
+            if self.over:
+                # Whoever begins something now would leave it behind.
+                raise SystemExit("the run is over")
+            process = subprocess.Popen(command, env=env, **pipes)
             self.running[name] = process
         return process
 
@@ -76,6 +79,7 @@ class Children:
 
     def end_all(self):
         with self.lock:
+            self.over = True
             for process in self.running.values():
                 if process.poll() is None:
                     process.kill()
@@ -182,7 +186,8 @@ def run(given, draw, root, children, expected, count):
             except SystemExit as failed:
                 # It would end this thread alone.
                 unasked.append(str(failed))
-                print(failed, flush=True)
+                if not children.over:
+                    print(failed, flush=True)
                 return
             while process.poll() is None and not over.is_set():
                 time.sleep(0.02)
