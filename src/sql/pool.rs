@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use sqlx::pool::PoolOptions;
 #[cfg(feature = "sqlite")]
-use sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 
 use super::error::SqlError;
 use super::url::DatabaseUrlError;
@@ -102,6 +102,24 @@ pub struct SqlitePools {
 /// [`SqlError`]: the file can't be opened, is no database, or its folder takes no writes.
 #[cfg(feature = "sqlite")]
 pub async fn open_sqlite(url: &SqliteUrl, settings: &PoolSettings) -> Result<SqlitePools, SqlError> {
+    let (writer, options) = sqlite_writer(url, settings);
+    let writer = writer.connect_with(options.clone()).await?;
+    let readers = match url.place {
+        SqlitePlace::Memory => writer.clone(),
+        SqlitePlace::File => {
+            let readers = lasting(settings.options(), url.place);
+            readers.connect_with(options.create_if_missing(false).read_only(true)).await?
+        }
+    };
+    Ok(SqlitePools { writer, readers })
+}
+
+/// How the connection that writes is made and kept.
+#[cfg(feature = "sqlite")]
+pub(crate) fn sqlite_writer(
+    url: &SqliteUrl,
+    settings: &PoolSettings,
+) -> (PoolOptions<sqlx::Sqlite>, SqliteConnectOptions) {
     let mut options = url
         .options
         .clone()
@@ -112,21 +130,15 @@ pub async fn open_sqlite(url: &SqliteUrl, settings: &PoolSettings) -> Result<Sql
     if url.access != SqliteAccess::ReadOnly {
         options = options.journal_mode(SqliteJournalMode::Wal);
     }
-    // An in-memory database ends with its last connection, so connections never age out, nor are they closed for anything.
-    let place = url.place;
-    let forever = |pool: PoolOptions<sqlx::Sqlite>| {
-        let pool = pool.idle_timeout(None).max_lifetime(None);
-        if place == SqlitePlace::File { pool.after_release(is_clean) } else { pool }
-    };
     let one = PoolSettings { max_connections: 1, ..*settings };
-    let writer = forever(one.options()).min_connections(1).connect_with(options.clone()).await?;
-    let readers = match url.place {
-        SqlitePlace::Memory => writer.clone(),
-        SqlitePlace::File => {
-            forever(settings.options()).connect_with(options.create_if_missing(false).read_only(true)).await?
-        }
-    };
-    Ok(SqlitePools { writer, readers })
+    (lasting(one.options(), url.place).min_connections(1), options)
+}
+
+/// An in-memory database ends with its last connection, so connections never age out, nor are they closed for anything.
+#[cfg(feature = "sqlite")]
+fn lasting(pool: PoolOptions<sqlx::Sqlite>, place: SqlitePlace) -> PoolOptions<sqlx::Sqlite> {
+    let pool = pool.idle_timeout(None).max_lifetime(None);
+    if place == SqlitePlace::File { pool.after_release(is_clean) } else { pool }
 }
 
 /// Whether a connection may be used again.

@@ -190,6 +190,32 @@ fn a_handler_that_swallows_an_error_is_found_by_a_cut() {
     });
 }
 
+/// Notes each attempt in a transaction of its own, before the one that counts.
+struct Notes(Inbox<Sqlite>);
+
+impl EventHandler for Notes {
+    async fn handle(&self, event: Arc<ResultEvent>, _context: EventContext) -> HandlerResult {
+        let mut own = self.0.pool().begin().await?;
+        sqlx::query("INSERT INTO attempt DEFAULT VALUES").execute(&mut *own).await?;
+        own.commit().await?;
+        let task = event.task_id();
+        self.0.apply_once(&event, move |mut tx| async move { insert(&mut **tx, task).await }).await?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_commit_that_is_refused_in_a_handler_s_own_transaction_does_no_harm_to_the_next() {
+    in_system(|| async {
+        let books = Books::open().await;
+        let setup = Inbox::<Sqlite>::connect(&books.url, "setup").await.expect("a database");
+        sqlx::query("CREATE TABLE attempt (n INTEGER PRIMARY KEY)").execute(setup.pool()).await.expect("a table");
+        setup.pool().close().await;
+        let report = books.points().explore(Notes, effects).await.expect("explored");
+        report.one_effect().expect("the inbox's transaction has the effect, once");
+    });
+}
+
 #[test]
 fn a_handler_that_does_not_work_at_all_is_not_explored() {
     in_system(|| async {

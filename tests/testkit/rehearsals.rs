@@ -56,6 +56,8 @@ fn every_fault_is_borne_and_costs_its_time_and_no_more() {
         (delivery(DeliveryFault::Delay(Duration::from_secs(7))), 7, 8),
         (delivery(DeliveryFault::Duplicate), 0, 1),
         (delivery(DeliveryFault::CutAfter(100)), 30, 32),
+        // All of the frame, and then the cut: the proof goes out on the next connection.
+        (delivery(DeliveryFault::CutAfter(100_000)), 0, 1),
         (delivery(DeliveryFault::GoSilent), 30, 60),
         (delivery(DeliveryFault::StallReads(minute)), 10, 12),
         (ack(RequestFault::LoseRequest), 0, 1),

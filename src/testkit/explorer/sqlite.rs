@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use sqlx::sqlite::{LockedSqliteHandle, SqliteJournalMode, SqliteOperation, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::sqlite::{LockedSqliteHandle, SqliteOperation, SqliteSynchronous};
 
 use super::ExploreError;
 use super::engine::{Explorable, Opened};
 use crate::inbox::OpenError;
 use crate::sql::url::SqlitePlace;
-use crate::sql::{DatabaseUrl, DatabaseUrlError, EngineName, SqlError, pool};
+use crate::sql::{DatabaseUrl, DatabaseUrlError, EngineName, PoolSettings, SqlError, pool};
 use crate::testkit::gate::{Gate, Harm};
 
 fn failed(error: sqlx::Error) -> ExploreError {
@@ -31,20 +30,10 @@ impl Explorable for sqlx::Sqlite {
             let wanted = EngineName::Sqlite;
             return Err(DatabaseUrlError::OtherEngine { wanted, found: url.engine() }.into());
         };
-        // As the inbox's own pool, but that a process's end is not the machine's: nothing waits for the disk.
-        let options = url
-            .options
-            .clone()
-            .foreign_keys(true)
-            .busy_timeout(Duration::from_secs(5))
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Off);
+        // The inbox's own pool, but that a process's end is not the machine's: nothing waits for the disk.
+        let (writer, options) = pool::sqlite_writer(url, &PoolSettings::default());
         let hooked = Arc::clone(&gate);
-        let pool = SqlitePoolOptions::new()
-            .max_connections(1)
-            .acquire_timeout(Duration::from_secs(5))
-            .idle_timeout(None)
-            .max_lifetime(None)
+        let pool = writer
             .after_connect(move |connection, _| {
                 let gate = Arc::clone(&hooked);
                 Box::pin(async move {
@@ -52,7 +41,7 @@ impl Explorable for sqlx::Sqlite {
                     Ok(())
                 })
             })
-            .connect_with(options)
+            .connect_with(options.synchronous(SqliteSynchronous::Off))
             .await
             .map_err(failed)?;
         Ok(Opened { pool, gate, _link: None })

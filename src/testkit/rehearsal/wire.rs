@@ -70,13 +70,15 @@ impl Wire {
             Output::Send { text, after, cut_after } => {
                 let due = due.max(later(now, after.saturating_add(LATENCY)));
                 let limit = self.budget.into_iter().chain(cut_after).min();
-                if limit.is_some_and(|limit| limit < text.len()) || cut_after.is_some() {
+                let fits = limit.is_none_or(|limit| text.len() <= limit);
+                if fits {
+                    self.budget = self.budget.map(|budget| budget - text.len());
+                    self.down.push_back((due, Arrival::Text(text)));
+                }
+                if !fits || cut_after.is_some() {
                     self.down.push_back((due, Arrival::Closed(CloseCode(1006))));
                     self.budget = Some(0);
-                    return;
                 }
-                self.budget = self.budget.map(|budget| budget - text.len());
-                self.down.push_back((due, Arrival::Text(text)));
             }
             Output::Stall(time) => self.stalled = Some(later(now, time)),
             Output::Close(code) => self.down.push_back((due, Arrival::Closed(code))),

@@ -30,8 +30,14 @@ impl Reader {
         loop {
             let (last, code, payload) = match Parser::parse(bytes, true, FRAME_BYTES_MAX) {
                 Ok(frame) => frame?,
-                Err(ProtocolError::Overflow) => return Some(Incoming::Broken(FrameError::TooLong)),
-                Err(_) => return Some(Incoming::Garbage),
+                Err(error) => {
+                    // What is behind a broken frame is none, and the parser may have left the frame where it is.
+                    bytes.clear();
+                    return Some(match error {
+                        ProtocolError::Overflow => Incoming::Broken(FrameError::TooLong),
+                        _ => Incoming::Garbage,
+                    });
+                }
             };
             let payload = payload.map(|payload| payload.to_vec()).unwrap_or_default();
             match code {
@@ -82,4 +88,18 @@ fn frame(payload: &[u8], code: OpCode) -> BytesMut {
     let mut bytes = BytesMut::with_capacity(payload.len() + 10);
     Parser::write_message(&mut bytes, payload, code, true, false);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_read_behind_a_broken_frame() {
+        // A masked text of 2^63 bytes, whose header the parser refuses without taking it.
+        let mut bytes = BytesMut::from(&[0x81, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4][..]);
+        let mut reader = Reader::default();
+        assert!(matches!(reader.next(&mut bytes), Some(Incoming::Broken(FrameError::TooLong))));
+        assert!(reader.next(&mut bytes).is_none());
+    }
 }
