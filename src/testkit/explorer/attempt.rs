@@ -78,7 +78,7 @@ where
             ended = confirmed(&platform, event.event_id, 0) => Some(ended),
         };
         // An orderly end is part of the run: it tells the inbox what was confirmed.
-        let left = process.leave(&gate).await;
+        let left = process.leave().await;
         let ended = match first {
             Some(ended) if !gate.is_dead() => ended,
             _ => {
@@ -139,7 +139,8 @@ where
 
 impl<DB: Explorable> Process<DB> {
     /// Ends in an orderly way, or dies in it; [`Elapsed`] where neither comes.
-    async fn leave(self, gate: &Gate) -> Result<(), Elapsed> {
+    async fn leave(self) -> Result<(), Elapsed> {
+        let gate = &self.opened.gate;
         self.run.stop();
         let left = tokio::select! {
             biased;
@@ -156,9 +157,8 @@ impl<DB: Explorable> Process<DB> {
     }
 
     async fn stop(self) {
-        let gate = Arc::clone(&self.opened.gate);
         // What it has confirmed counts, however long the rest of it takes.
-        let _ = self.leave(&gate).await;
+        let _ = self.leave().await;
     }
 }
 

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use sqlx::Pool;
+use tokio::task::JoinSet;
 
 use super::ExploreError;
 use crate::inbox::Store;
@@ -35,15 +36,5 @@ pub struct Opened<DB: Explorable> {
     pub(super) pool: Pool<DB>,
     pub(super) gate: Arc<Gate>,
     /// Carries the connections while it lives.
-    pub(super) _link: Option<Carrier>,
-}
-
-/// A task that ends when this is dropped.
-#[cfg_attr(not(any(feature = "postgres", feature = "mysql")), allow(dead_code, reason = "SQLite has no link"))]
-pub(super) struct Carrier(pub(super) tokio::task::AbortHandle);
-
-impl Drop for Carrier {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    pub(super) _link: Option<JoinSet<()>>,
 }

@@ -6,25 +6,25 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
-use super::engine::Carrier;
 use super::packet::Requests;
 use crate::sql::EngineName;
 use crate::testkit::gate::Gate;
+use crate::testkit::socket::part;
 
 /// How long a server may take to end a connection that its client has left.
 const PARTING: Duration = Duration::from_secs(5);
 
-/// Begins to carry connections to a server. Gives the port to connect to.
+/// Begins to carry connections to a server, for as long as the task lives. Gives the port to connect to.
 pub(super) async fn to(
     engine: EngineName,
     server: (String, u16),
     gate: Arc<Gate>,
-) -> Result<(u16, Carrier), std::io::Error> {
+) -> Result<(u16, JoinSet<()>), std::io::Error> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
-    let task = tokio::spawn(async move {
+    let mut carrier = JoinSet::new();
+    carrier.spawn(async move {
         // They end with this task.
         let mut carried = JoinSet::new();
         loop {
@@ -38,7 +38,7 @@ pub(super) async fn to(
             while carried.try_join_next().is_some() {}
         }
     });
-    Ok((port, Carrier(task.abort_handle())))
+    Ok((port, carrier))
 }
 
 async fn carry(mut client: TcpStream, mut server: TcpStream, gate: Arc<Gate>, mut requests: Requests) {
@@ -59,7 +59,8 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, gate: Arc<Gate>, mu
                 if let Some(name) = asked.take()
                     && gate.pass(|| format!("after {name}")).is_err()
                 {
-                    return finish(server).await;
+                    // It works on what it has, while nobody listens any more: its end comes when it has done so.
+                    return part(&mut server, PARTING).await;
                 }
                 if client.write_all(&down[..read]).await.is_err() {
                     return;
@@ -68,14 +69,4 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, gate: Arc<Gate>, mu
             () = gate.died() => return,
         }
     }
-}
-
-/// Lets the server work on what it has, while nobody listens any more: its end comes when it has.
-async fn finish(mut server: TcpStream) {
-    let ends = async {
-        let mut rest = [0; 1024];
-        let _ = server.shutdown().await;
-        while server.read(&mut rest).await.is_ok_and(|read| read > 0) {}
-    };
-    let _ = timeout(PARTING, ends).await;
 }

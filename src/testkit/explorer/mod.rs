@@ -148,8 +148,8 @@ impl CrashPoints {
     {
         let url: DatabaseUrl = self.url.parse()?;
         let settings = PoolSettings { max_connections: 4, ..PoolSettings::default() };
-        let pool = DB::open(&url, &settings).await.map_err(OpenError::from)?;
         DB::explorable(&url)?;
+        let pool = DB::open(&url, &settings).await.map_err(OpenError::from)?;
         Inbox::with_prefix(pool.clone(), &self.consumer, &self.prefix)?.migrate().await.map_err(OpenError::from)?;
         let attempt = Attempt { options: &self, url: &url, pool: &pool, process: &process, effects: &effects };
         let explored = attempt.all().await;

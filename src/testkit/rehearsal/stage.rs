@@ -27,6 +27,7 @@ use crate::testkit::assertion::unconfirmed;
 use crate::testkit::journal::Journal;
 use crate::testkit::rules::{Rules, SUBSCRIPTION};
 use crate::testkit::script::DialFault;
+use crate::testkit::socket::until;
 use crate::testkit::watched::Watched;
 
 /// The present moment by the runtime's clock.
@@ -276,12 +277,5 @@ impl<H: EventHandler> Stage<H> {
     const fn next_message(&mut self) -> MessageId {
         self.last_id += 1;
         MessageId::from_u128(self.last_id)
-    }
-}
-
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due.into()).await,
-        None => std::future::pending().await,
     }
 }

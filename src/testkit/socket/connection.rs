@@ -10,11 +10,10 @@ use perilune_proto::instant::later;
 use perilune_proto::wire::CloseCode;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 use super::frames::{self, Incoming, Reader};
 use super::handshake::{self, Request};
-use super::{Hub, until};
+use super::{Hub, part, until};
 use crate::testkit::gate::{Gate, Struck};
 use crate::testkit::rules::{ConnectionId, Output};
 use crate::testkit::script::DialFault;
@@ -65,7 +64,7 @@ pub(super) async fn serve(hub: Arc<Hub>, mut socket: TcpStream) {
     match answer {
         Err(status) => {
             let _ = connection.write(&handshake::refusal(status)).await;
-            connection.linger(handshake::LEAVING).await;
+            part(&mut connection.socket, handshake::LEAVING).await;
         }
         Ok(head) => {
             let outputs = connection.hub.attach(id);
@@ -151,7 +150,7 @@ impl Connection {
             }
             Incoming::Garbage => {
                 self.write(&frames::close(CloseCode::PROTOCOL)).await?;
-                self.linger(handshake::LEAVING).await;
+                part(&mut self.socket, handshake::LEAVING).await;
                 Err(Over)
             }
         }
@@ -173,7 +172,7 @@ impl Connection {
             }
             Output::Close(code) => {
                 self.write(&frames::close(code)).await?;
-                self.linger(handshake::LEAVING).await;
+                part(&mut self.socket, handshake::LEAVING).await;
                 Err(Over)
             }
             Output::Cut => Err(Over),
@@ -193,16 +192,6 @@ impl Connection {
             *budget -= allowed;
         }
         if allowed < bytes.len() { Err(Over) } else { Ok(()) }
-    }
-
-    /// Lets the peer read what was sent: a connection that is dropped with unread bytes takes it along.
-    async fn linger(&mut self, limit: Duration) {
-        let leaves = async {
-            let mut rest = [0; 1024];
-            let _ = self.socket.shutdown().await;
-            while self.socket.read(&mut rest).await.is_ok_and(|read| read > 0) {}
-        };
-        let _ = timeout(limit, leaves).await;
     }
 }
 

@@ -9,7 +9,8 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 
 use super::gate::Gate;
@@ -127,9 +128,20 @@ async fn keep_time(hub: &Hub) {
     }
 }
 
-async fn until(due: Option<Instant>) {
+/// Waits for a time, or for ever where there is none.
+pub(crate) async fn until(due: Option<Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due.into()).await,
         None => std::future::pending().await,
     }
+}
+
+/// Ends a connection so that the peer reads what was sent: one that is dropped with unread bytes takes it along.
+pub(crate) async fn part(socket: &mut TcpStream, limit: Duration) {
+    let leaves = async {
+        let mut rest = [0; 1024];
+        let _ = socket.shutdown().await;
+        while socket.read(&mut rest).await.is_ok_and(|read| read > 0) {}
+    };
+    let _ = tokio::time::timeout(limit, leaves).await;
 }
