@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use perilune::inbox::{Applied, Inbox, OpenTransaction, Pruned, PruningPolicy, Store};
 use perilune::sql::{PoolSettings, TablePrefix};
-use perilune_proto::scalar::{EventId, Sequence, TaskId, TaskVersion};
-use perilune_proto::{RawJson, ResultEvent, Snapshot, Status};
+use perilune::testkit::sample_event;
 
 const HANDLERS: usize = 8;
 /// A handler's rest between two events, drawn below this.
@@ -97,11 +96,7 @@ async fn engine<DB: Bench>(name: &str, url: Option<String>) {
     }
     drop(on);
 
-    let load = Load::<DB> {
-        inbox: inbox.clone(),
-        update: sql("UPDATE {p}account SET n = n + 1 WHERE id = "),
-        next: Cell::new(0),
-    };
+    let load = Load::<DB> { inbox: inbox.clone(), update: sql("UPDATE {p}account SET n = n + 1 WHERE id = ") };
     let alone = load.p99_until(tokio::time::sleep(Duration::from_secs(setting("SECONDS", 5)))).await;
     let began = Instant::now();
     let limit = Duration::from_secs(setting("LIMIT", 600));
@@ -140,7 +135,6 @@ struct Measured {
 struct Load<DB: Bench> {
     inbox: Inbox<DB>,
     update: String,
-    next: Cell<u128>,
 }
 
 impl<DB: Bench> Load<DB> {
@@ -168,34 +162,12 @@ impl<DB: Bench> Load<DB> {
     }
 
     async fn apply(&self) {
-        self.next.set(self.next.get() + 1);
         let update = format!("{}{}", self.update, rand::random_range(0..4));
         let work = move |mut tx: OpenTransaction<DB>| {
             let update = update.clone();
             async move { DB::run(&mut tx, update).await }
         };
-        let applied = self.inbox.apply_once(&event(self.next.get()), work).await.expect("applied");
+        let applied = self.inbox.apply_once(&sample_event(), work).await.expect("applied");
         assert_eq!(applied, Applied::Fresh(()));
-    }
-}
-
-fn event(n: u128) -> ResultEvent {
-    let at = "2026-01-02T03:04:05Z".parse().expect("a time");
-    ResultEvent {
-        event_id: EventId::from_u128(rand::random()),
-        sequence: Sequence(1),
-        occurred_at: at,
-        snapshot: Snapshot {
-            task_id: TaskId::from_u128(n),
-            queue: "reports".parse().expect("a name"),
-            operation: "GenerateReport".parse().expect("a name"),
-            status: Status::Succeeded,
-            version: TaskVersion(1),
-            created_at: at,
-            updated_at: at,
-            payload: RawJson::null(),
-            result: RawJson::null(),
-            error: None,
-        },
     }
 }

@@ -6,7 +6,7 @@ use perilune_proto::scalar::Timestamp;
 
 use super::lifecycle::Standing;
 use super::operations::{Origin, check_type, now_micros};
-use super::protect::{self, BlobContext, Purpose};
+use super::protect::{self, Purpose};
 use super::store::blob::{self, BlobRow};
 use super::store::row::{self, Mode, OperationRow};
 use super::{Operation, OperationId, Operations, OutcomeEngine, OutcomeStoreError};
@@ -67,13 +67,7 @@ impl<DB: OutcomeEngine> Operations<DB> {
         if !row::insert::<DB>(on, &self.dialect, &operation).await? {
             return Err(OutcomeStoreError::Duplicate(operation_id));
         }
-        let context = BlobContext {
-            purpose: Purpose::Input,
-            operation_id,
-            operation_type,
-            schema_version: INPUT_SCHEMA_VERSION,
-            tenant: operation.tenant.as_deref(),
-        };
+        let context = operation.blob_context(Purpose::Input, INPUT_SCHEMA_VERSION);
         let blob = protect::protect(&*self.keys, &context, input.as_bytes())?;
         let kept = BlobRow {
             operation_id,

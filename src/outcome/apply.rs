@@ -6,7 +6,7 @@ use perilune_proto::ResultEvent;
 
 use super::lifecycle::{self, Change, OperationState, Standing};
 use super::operations::now_micros;
-use super::protect::{self, BlobContext, Purpose};
+use super::protect::{self, Purpose};
 use super::registry::RegisteredOperation;
 use super::save::NewOutcome;
 use super::store::blob::{self, BlobRow};
@@ -175,13 +175,7 @@ impl<DB: OutcomeEngine> Operations<DB> {
         let Some(error) = &event.snapshot.error else { return Ok(()) };
         let reason = serde_json::json!({ "code": error.code, "message": error.message }).to_string();
         let reason = zeroize::Zeroizing::new(reason);
-        let context = BlobContext {
-            purpose: Purpose::DeadLetterReason,
-            operation_id: operation.operation_id,
-            operation_type: &operation.operation_type,
-            schema_version: DEAD_LETTER_SCHEMA_VERSION,
-            tenant: operation.tenant.as_deref(),
-        };
+        let context = operation.blob_context(Purpose::DeadLetterReason, DEAD_LETTER_SCHEMA_VERSION);
         let blob = protect::protect(&*self.keys, &context, reason.as_bytes())?;
         let kept = BlobRow {
             operation_id: operation.operation_id,

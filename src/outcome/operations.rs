@@ -11,6 +11,7 @@ use super::registry::Registry;
 use super::store::{COMPONENT, Dialect};
 use super::{Operation, OutcomeEngine, OutcomeStoreError};
 use crate::sql::migrate::{Applied, MigrateError};
+use crate::sql::writer::joined;
 use crate::sql::{SqlError, TablePrefix, migrate};
 
 /// Whose an operation is.
@@ -120,12 +121,7 @@ where
     T: Send + 'static,
     E: From<SqlError> + Send + 'static,
 {
-    match tokio::spawn(transaction).await {
-        Ok(ended) => ended,
-        Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
-        // The runtime is going down and took the task with it.
-        Err(_) => Err(SqlError::from(sqlx::Error::PoolClosed).into()),
-    }
+    joined(tokio::spawn(transaction)).await?
 }
 
 /// Options of [`Operations`].

@@ -8,21 +8,25 @@
 //! else ──────────────────▶ open the input, report `accepted` under the operation's own key
 //! ```
 
-use awc::http::{StatusCode, header};
+use std::time::Duration;
+
+use awc::ClientRequest;
+use awc::http::{Method, StatusCode, header};
 use perilune_actors::client::Client;
+use perilune_proto::limits::IDEMPOTENCY_RETENTION;
 use zeroize::Zeroizing;
 
 use super::dispatch::{DISPATCH_TOPIC, Dispatch};
 use super::operations::now_micros;
-use super::protect::{self, BlobContext, ProtectError, Purpose};
+use super::protect::{self, ProtectError, Purpose};
 use super::store::blob;
 use super::store::row::{self, OperationRow, Scope};
 use super::{OperationId, Operations, OutcomeEngine};
 use crate::outbox::{Outgoing, Remedy, SendFailure, Sender, judge_answer};
 use crate::sql::SqlError;
 
-/// Half of the 24 h for which the platform keeps an idempotency key, so that two clocks may differ. In microseconds.
-const KEY_SURELY_KEPT: i64 = 12 * 60 * 60 * 1_000_000;
+/// Half of the time for which the platform keeps an idempotency key, so that two clocks may differ.
+const KEY_SURELY_KEPT: Duration = Duration::from_secs(IDEMPOTENCY_RETENTION.as_secs() / 2);
 
 /// Sends dispatched operations to the platform. Give it to a [`Relay`](crate::outbox::Relay); messages of other topics go
 /// to the sender behind it.
@@ -75,15 +79,14 @@ impl<DB: OutcomeEngine, S: Sender> Sender for PlatformSender<DB, S> {
         let dispatch: Dispatch =
             serde_json::from_slice(&message.body).map_err(|_| SendFailure::refused("MALFORMED_DISPATCH"))?;
         let Due::Report { body, accepted_at } = self.due(dispatch.task_id.into()).await? else { return Ok(()) };
-        if now_micros().saturating_sub(accepted_at) > KEY_SURELY_KEPT && self.is_known(&dispatch).await? {
+        let age = Duration::from_micros(now_micros().saturating_sub(accepted_at).try_into().unwrap_or(0));
+        if age > KEY_SURELY_KEPT && self.is_known(&dispatch).await? {
             return Ok(());
         }
-        let http = self.client.http().await.map_err(|_| SendFailure::out_of_reach("TLS"))?;
-        let credential = self.client.authorization().await.map_err(|_| SendFailure::out_of_reach("CREDENTIAL"))?;
         let path = format!("/v1/queues/{}/tasks/{}/events", dispatch.queue, dispatch.task_id);
-        let request = http
-            .post(self.client.http_url(&path))
-            .insert_header((header::AUTHORIZATION, credential))
+        let request = self
+            .request(Method::POST, &path)
+            .await?
             .insert_header((header::CONTENT_TYPE, "application/json"))
             .insert_header(("Idempotency-Key", message.id.to_string()));
         let answer = request.send_body((*body).clone()).await;
@@ -126,13 +129,7 @@ impl<DB: OutcomeEngine, S: Sender> PlatformSender<DB, S> {
 
     /// The same bytes at each attempt, as an idempotency key asks.
     fn report(&self, operation: &OperationRow, input: &blob::KeptInput) -> Result<Zeroizing<String>, SendFailure> {
-        let context = BlobContext {
-            purpose: Purpose::Input,
-            operation_id: operation.operation_id,
-            operation_type: &operation.operation_type,
-            schema_version: input.schema_version,
-            tenant: operation.tenant.as_deref(),
-        };
+        let context = operation.blob_context(Purpose::Input, input.schema_version);
         let opened = protect::open(&*self.operations.keys, &context, &input.blob).map_err(|error| match error {
             ProtectError::KeyProvider => SendFailure::out_of_reach("KEY_PROVIDER"),
             ProtectError::UnknownKey(_) => SendFailure::refused("UNKNOWN_KEY"),
@@ -143,13 +140,16 @@ impl<DB: OutcomeEngine, S: Sender> PlatformSender<DB, S> {
         Ok(format!(r#"{{"operation":"{operation_type}","status":"accepted","payload":{payload}}}"#).into())
     }
 
-    /// Whether the platform has the task.
-    async fn is_known(&self, dispatch: &Dispatch) -> Result<bool, SendFailure> {
+    /// A request to the platform, with a credential that was asked for just now.
+    async fn request(&self, method: Method, path: &str) -> Result<ClientRequest, SendFailure> {
         let http = self.client.http().await.map_err(|_| SendFailure::out_of_reach("TLS"))?;
         let credential = self.client.authorization().await.map_err(|_| SendFailure::out_of_reach("CREDENTIAL"))?;
-        let request = http
-            .get(self.client.http_url(&format!("/v1/tasks/{}", dispatch.task_id)))
-            .insert_header((header::AUTHORIZATION, credential));
+        Ok(http.request(method, self.client.http_url(path)).insert_header((header::AUTHORIZATION, credential)))
+    }
+
+    /// Whether the platform has the task.
+    async fn is_known(&self, dispatch: &Dispatch) -> Result<bool, SendFailure> {
+        let request = self.request(Method::GET, &format!("/v1/tasks/{}", dispatch.task_id)).await?;
         let answer = request.send().await.map_err(|_| SendFailure::out_of_reach("UNREACHABLE"))?;
         match answer.status() {
             StatusCode::NOT_FOUND => Ok(false),

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use super::authorise::{Authoriser, AuthoriserError, Caller, Decision, DenyAll, QueryPurpose, Subject};
 use super::lifecycle::OperationState;
-use super::protect::{self, BlobContext, Purpose};
+use super::protect::{self, Purpose};
 use super::store::blob::{self, KeptOutcome};
 use super::store::row::{self, Mode, OperationRow, Scope};
 use super::{OperationId, Operations, Outcome, OutcomeEngine, OutcomeStoreError};
@@ -222,13 +222,7 @@ impl<DB: OutcomeEngine> OutcomeQuery<DB> {
             KeptOutcome::Purged => Ok(Detail::Purged),
             KeptOutcome::Missing => Err(QueryError::Contradiction(id)),
             KeptOutcome::Present { outcome_type, schema_version, blob } => {
-                let context = BlobContext {
-                    purpose: Purpose::Outcome,
-                    operation_id: id,
-                    operation_type: &operation.operation_type,
-                    schema_version,
-                    tenant: operation.tenant.as_deref(),
-                };
+                let context = operation.blob_context(Purpose::Outcome, schema_version);
                 let payload =
                     protect::open(&*self.operations.keys, &context, &blob).map_err(OutcomeStoreError::from)?;
                 let operation_type = operation.operation_type.clone();

@@ -4,7 +4,7 @@
 
 use super::lifecycle::OperationState;
 use super::operations::now_micros;
-use super::protect::{self, BlobContext, Purpose};
+use super::protect::{self, Purpose};
 use super::store::blob::{self, BlobRow, KeptOutcome};
 use super::store::row::{self, Mode, OperationRow, Scope};
 use super::{OperationId, Operations, Outcome, OutcomeEngine, OutcomeStoreError};
@@ -67,13 +67,7 @@ impl<DB: OutcomeEngine> Operations<DB> {
         new: &NewOutcome<'_>,
         now: i64,
     ) -> Result<(), OutcomeStoreError> {
-        let context = BlobContext {
-            purpose: Purpose::Outcome,
-            operation_id: operation.operation_id,
-            operation_type: &operation.operation_type,
-            schema_version: new.schema_version,
-            tenant: operation.tenant.as_deref(),
-        };
+        let context = operation.blob_context(Purpose::Outcome, new.schema_version);
         let blob = protect::protect(&*self.keys, &context, new.json.as_bytes())?;
         let kept = BlobRow {
             operation_id: operation.operation_id,

@@ -16,6 +16,7 @@ use super::engine::Engine;
 use super::error::SqlError;
 use super::prefix::{Statement, TablePrefix};
 use super::url::EngineName;
+use super::writer::joined;
 
 mod run;
 
@@ -115,12 +116,8 @@ pub async fn migrate<DB: Migrate>(
     let (pool, plan) = (pool.clone(), Plan::new(prefix, component, DB::ENGINE));
     let name = plan.component;
     // A task that nobody drops half-way: sqlx leaves a connection whose `BEGIN` was dropped inside a transaction.
-    match tokio::spawn(async move { DB::apply_pending(&pool, &plan).await }).await {
-        Ok(applied) => applied,
-        Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
-        // The runtime is going down.
-        Err(_) => Err(MigrateError::Database { component: name, error: sqlx::Error::PoolClosed.into() }),
-    }
+    let applied = joined(tokio::spawn(async move { DB::apply_pending(&pool, &plan).await })).await;
+    applied.map_err(|error| MigrateError::Database { component: name, error })?
 }
 
 /// Checks, without changing anything, that a component's tables are at this program's version.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sqlx::{Pool, Transaction};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::engine::{Engine, Writers};
@@ -82,11 +83,7 @@ impl<DB: Engine> Writer<DB> {
         T: Send + 'static,
         Fut: Future<Output = Result<T, SqlError>> + Send + 'static,
     {
-        match self.0.runtime.spawn(task).await {
-            Ok(ended) => ended,
-            Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
-            Err(_) => Err(sqlx::Error::PoolClosed.into()),
-        }
+        joined(self.0.runtime.spawn(task)).await?
     }
 
     /// Runs statements of our own in a write transaction. Call it inside a task that nobody drops.
@@ -99,6 +96,18 @@ impl<DB: Engine> Writer<DB> {
     ) -> Result<T, E> {
         let _turn = self.turn().await;
         transaction(&self.0.pool, work).await
+    }
+}
+
+/// What a task brought that nobody aborts; its panic goes on here.
+///
+/// # Errors
+/// [`SqlError`] where the runtime is going down and took the task with it.
+pub(crate) async fn joined<T>(task: JoinHandle<T>) -> Result<T, SqlError> {
+    match task.await {
+        Ok(ended) => Ok(ended),
+        Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+        Err(_) => Err(sqlx::Error::PoolClosed.into()),
     }
 }
 

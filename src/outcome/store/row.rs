@@ -6,6 +6,7 @@ use super::dialect::Dialect;
 use super::engine::{OutcomeEngine, Value};
 use crate::outcome::OperationId;
 use crate::outcome::lifecycle::{OperationState, Rejection, Standing};
+use crate::outcome::protect::{BlobContext, Purpose};
 use crate::sql::SqlError;
 
 /// How an operation answers.
@@ -48,6 +49,19 @@ pub(in crate::outcome) struct OperationRow {
     pub(in crate::outcome) accepted_at: i64,
     /// Microseconds since 1970; of the terminal state.
     pub(in crate::outcome) completed_at: Option<i64>,
+}
+
+impl OperationRow {
+    /// What a blob of this operation is bound to.
+    pub(in crate::outcome) fn blob_context(&self, purpose: Purpose, schema_version: u32) -> BlobContext<'_> {
+        BlobContext {
+            purpose,
+            operation_id: self.operation_id,
+            operation_type: &self.operation_type,
+            schema_version,
+            tenant: self.tenant.as_deref(),
+        }
+    }
 }
 
 macro_rules! select_operation {
