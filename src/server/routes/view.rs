@@ -77,7 +77,7 @@ pub(super) struct DeliveryView {
     sequence: String,
     /// Null, as are the next two, once the log no longer has the event.
     #[serde(rename = "type")]
-    event_type: Option<String>,
+    event_type: Option<&'static str>,
     task_id: Option<String>,
     task_version: Option<String>,
     state: &'static str,
@@ -92,7 +92,7 @@ impl From<DeliveryRecord> for DeliveryView {
             delivery_id: record.delivery_id.to_string(),
             event_id: record.event_id.to_string(),
             sequence: record.sequence.to_string(),
-            event_type: record.event.map(|event| format!("task.{}", event.status.as_str())),
+            event_type: record.event.map(|event| event.status.event_type()),
             task_id: record.event.map(|event| event.task_id.to_string()),
             task_version: record.event.map(|event| event.task_version.0.to_string()),
             state: record.state.as_str(),

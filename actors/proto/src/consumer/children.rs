@@ -89,7 +89,7 @@ impl Consumer {
 
     /// Ends what a child has been silent about for too long.
     pub(super) fn judge_silence(&mut self, now: Instant) {
-        if self.silent_at().is_none_or(|at| at > now) || self.planted.is(Mutation::SilenceBorne) {
+        if self.silent_at().is_none_or(|at| at > now) {
             return;
         }
         if matches!(self.link, Link::Closing { .. }) {
@@ -101,6 +101,9 @@ impl Consumer {
 
     /// When a child will have been silent for too long: about a closed connection's end, or an `ack`.
     pub(super) fn silent_at(&self) -> Option<Instant> {
+        if self.planted.is(Mutation::SilenceBorne) {
+            return None;
+        }
         let since = match self.link {
             Link::Closing { since, .. } => since,
             Link::Up { .. } => self.proofs.in_flight_since()?,

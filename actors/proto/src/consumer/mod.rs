@@ -301,7 +301,7 @@ impl Consumer {
         let due = [
             (reconnect, Reason::Reconnect),
             (self.held.next_lapse(), Reason::LeaseLapses),
-            (self.silent_at().filter(|_| !self.planted.is(Mutation::SilenceBorne)), Reason::ChildSilent),
+            (self.silent_at(), Reason::ChildSilent),
             (self.reconnect.healthy_at(), Reason::Healthy),
             (self.shutdown.deadline(), Reason::ShutdownDeadline),
         ];

@@ -143,26 +143,28 @@ impl group::Unit for Unit {
 
     async fn begin(&mut self) -> Result<(), StoreError> {
         (self.head, self.questions) = (None, 0);
-        let begin = sqlx::raw_sql(sqlx::Postgres::BEGIN_WRITE).execute(&mut self.connection);
-        let begun = in_time(STATEMENT_MAX, begin).await;
+        let begun = execute(&mut self.connection, STATEMENT_MAX, sqlx::Postgres::BEGIN_WRITE).await;
         let Err(error) = begun.map_err(SqlError::from) else { return Ok(()) };
         if error.kind() != SqlErrorKind::Unavailable {
             return Err(error.into());
         }
         // The database went away since the last question; it may be back.
         self.connection = in_time(CONNECT_MAX, self.options.connect()).await?;
-        execute(&mut self.connection, sqlx::Postgres::BEGIN_WRITE).await
+        Ok(execute(&mut self.connection, STATEMENT_MAX, sqlx::Postgres::BEGIN_WRITE).await?)
     }
 
     async fn turn(&mut self) -> Result<(), StoreError> {
         self.questions += 1;
         let marked = match self.questions {
             1 => Ok(()),
-            2 => execute(&mut self.connection, "SAVEPOINT question").await,
-            _ => execute(&mut self.connection, "RELEASE SAVEPOINT question; SAVEPOINT question").await,
+            2 => execute(&mut self.connection, STATEMENT_MAX, "SAVEPOINT question").await,
+            _ => {
+                let mark = "RELEASE SAVEPOINT question; SAVEPOINT question";
+                execute(&mut self.connection, STATEMENT_MAX, mark).await
+            }
         };
         self.began = Instant::now();
-        marked
+        Ok(marked?)
     }
 
     async fn settle(&mut self, failure: Option<&StoreError>) -> Result<(), StoreError> {
@@ -175,19 +177,18 @@ impl group::Unit for Unit {
             }
             _ => "ROLLBACK TO SAVEPOINT question",
         };
-        let undone = in_time(UNDO_MAX, sqlx::raw_sql(undo).execute(&mut self.connection)).await;
-        undone.map(drop).map_err(|_| failure.clone())
+        execute(&mut self.connection, UNDO_MAX, undo).await.map_err(|_| failure.clone())
     }
 
     async fn commit(&mut self) -> Result<(), StoreError> {
-        let committed = in_time(STATEMENT_MAX, sqlx::raw_sql("COMMIT").execute(&mut self.connection)).await;
+        let committed = execute(&mut self.connection, STATEMENT_MAX, "COMMIT").await;
         self.head = None;
-        committed.map(|_| ()).map_err(|error| SqlError::at_commit(error).into())
+        committed.map_err(|error| SqlError::at_commit(error).into())
     }
 
     async fn abandon(&mut self) {
         self.forget();
-        if in_time(UNDO_MAX, sqlx::raw_sql("ROLLBACK").execute(&mut self.connection)).await.is_ok() {
+        if execute(&mut self.connection, UNDO_MAX, "ROLLBACK").await.is_ok() {
             return;
         }
         match in_time(CONNECT_MAX, self.options.connect()).await {
@@ -217,9 +218,8 @@ impl group::Unit for Unit {
     }
 }
 
-async fn execute(connection: &mut PgConnection, statement: &'static str) -> Result<(), StoreError> {
-    in_time(STATEMENT_MAX, sqlx::raw_sql(statement).execute(connection)).await?;
-    Ok(())
+async fn execute(connection: &mut PgConnection, limit: Duration, statement: &'static str) -> Result<(), sqlx::Error> {
+    in_time(limit, sqlx::raw_sql(statement).execute(connection)).await.map(drop)
 }
 
 /// Takes a database that is silent for so long for one that is out of reach.
