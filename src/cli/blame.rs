@@ -2,25 +2,28 @@
 
 use std::ffi::OsString;
 
-use clap::Command;
 use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, Command};
 
 /// Lets clap's error name the variable where the value it refuses came from one.
 pub(crate) fn name_variable(mut error: clap::Error, command: &Command, arguments: &[OsString]) -> clap::Error {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return error };
     // As it is shown: `--capacity <N>`.
     let Some(long) = flag.strip_prefix("--").and_then(|flag| flag.split([' ', '=', '[']).next()) else { return error };
-    if is_given(long, arguments) {
-        return error;
-    }
     let variable = path(command, arguments).into_iter().rev().find_map(|command| {
-        command.get_arguments().find(|arg| arg.get_long() == Some(long)).and_then(|arg| arg.get_env())
+        command.get_arguments().find(|arg| arg.get_long() == Some(long)).and_then(|arg| variable_of(arg, arguments))
     });
-    if let Some(variable) = variable.filter(|variable| std::env::var_os(variable).is_some()) {
-        let variable = variable.to_string_lossy().into_owned();
+    if let Some(variable) = variable {
         error.insert(ContextKind::InvalidArg, ContextValue::String(variable));
     }
     error
+}
+
+/// The variable that an argument's value came from, where it came from one.
+pub(crate) fn variable_of(arg: &Arg, arguments: &[OsString]) -> Option<String> {
+    let (long, variable) = (arg.get_long()?, arg.get_env()?);
+    let is_set = std::env::var_os(variable).is_some() && !is_given(long, arguments);
+    is_set.then(|| variable.to_string_lossy().into_owned())
 }
 
 /// The name of a setting whose value is refused after the arguments were read: the flag, or its variable where

@@ -46,7 +46,5 @@ where
 
 /// The variable where the value came from one, else the flag as it is shown.
 fn name_of(arg: &Arg) -> String {
-    let flag = arg.get_long().map(|long| format!("--{long}"));
-    let variable = flag.map(|flag| blame::setting(&flag)).filter(|name| !name.starts_with("--"));
-    variable.unwrap_or_else(|| arg.to_string())
+    blame::variable_of(arg, &std::env::args_os().collect::<Vec<_>>()).unwrap_or_else(|| arg.to_string())
 }

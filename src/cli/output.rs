@@ -38,11 +38,7 @@ impl OutputArgs {
             return print_json(items);
         }
         let rows = items.iter().map(cells).collect::<Vec<_>>();
-        if std::io::stdout().is_terminal() {
-            print_text(&table(columns, &rows, None))
-        } else {
-            print_text(&lines(columns, &rows))
-        }
+        print_rows(columns, &rows)
     }
 
     /// Prints one object: itself in JSON, a line a field elsewhere.
@@ -54,12 +50,14 @@ impl OutputArgs {
             return print_json(object);
         }
         let rows = fields.iter().map(|(name, value)| vec![(*name).to_owned(), value.clone()]).collect::<Vec<_>>();
-        if std::io::stdout().is_terminal() {
-            print_text(&table(&[], &rows, None))
-        } else {
-            print_text(&lines(&[], &rows))
-        }
+        print_rows(&[], &rows)
     }
+}
+
+/// Prints a table on a terminal, a line a row elsewhere.
+fn print_rows(columns: &[&str], rows: &[Vec<String>]) -> Outcome {
+    let is_terminal = std::io::stdout().is_terminal();
+    print_text(&if is_terminal { table(columns, rows, None) } else { lines(columns, rows) })
 }
 
 /// Prints a text and a line break, and flushes.

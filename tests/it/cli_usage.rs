@@ -122,6 +122,8 @@ fn a_bad_value_is_blamed_on_the_variable_that_it_came_from() {
     // These may hold a password, which the error must not repeat.
     refused(&["subscription", "list"], "PERILUNE_URL", "ftp://user:password@host");
     refused(&["serve"], "PERILUNE_DATABASE", "oracle://user:password@host/db");
+    let list = ["hold", "list", "--operation", &"0".repeat(32)];
+    refused(&list, "PERILUNE_APPLICATION_DATABASE", "oracle://user:password@host/db");
     // The flag, where it was given: it goes before the variable.
     for flag in [&["--capacity", "33"][..], &["--capacity=33"]] {
         let mut command = perilune(consume.iter().chain(flag));
