@@ -1,5 +1,7 @@
 //! From `publish` to `consume`, in processes of their own.
 
+use std::process::{Command, Stdio};
+
 use super::cli_platform::{Platform, field};
 use super::cli_process::{Running, expect_dead, run};
 
@@ -162,14 +164,36 @@ fn a_first_signal_stops_in_order_and_reaches_the_command() {
     assert_eq!(platform.figure(&subscription, "acknowledged"), 1, "exit 0 is ok, even after the signal");
 }
 
+/// The same command, begun by another one that sets up what it inherits.
+fn begun_by(launcher: &[&str], plain: &Command) -> Command {
+    let mut command = Command::new(launcher[0]);
+    command.args(&launcher[1..]).arg(plain.get_program()).args(plain.get_args());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Whether these tests run under `nohup` or the like, so that whatever they start ignores SIGHUP, too.
+fn is_hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).expect("a mask") & 1 != 0)
+}
+
 #[test]
 fn a_lost_terminal_stops_in_order_unless_it_was_to_be_outlived() {
     let platform = Platform::start();
     let subscription = platform.subscribe();
     platform.publish("{}\n").expect_code(0);
     let script = "trap 'echo told; exit 0' TERM; echo pid $$; while :; do sleep 0.05; done";
-    let arguments = ["consume", "--subscription", &subscription, "--exec", script];
-    let consumer = Running::start(&mut platform.command(&arguments));
+    let plain = platform.command(&["consume", "--subscription", &subscription, "--exec", script]);
+    let hears: &[&str] = if is_hangup_ignored() { &["env", "--default-signal=HUP"] } else { &["env"] };
+    let consumer = Running::start(&mut begun_by(hears, &plain));
     let pid = consumer.wait_for("pid ").trim_start_matches("pid ").to_owned();
     consumer.signal("HUP");
     consumer.wait_for("told");
@@ -178,17 +202,8 @@ fn a_lost_terminal_stops_in_order_unless_it_was_to_be_outlived() {
 
     platform.publish("{\"payload\":2}\n").expect_code(0);
     // As `nohup` does it: the shell ignores the signal, and what it becomes inherits that.
-    let plain = platform.command(&arguments);
-    let mut command = std::process::Command::new("/bin/sh");
-    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(plain.get_program()).args(plain.get_args());
-    for (name, value) in plain.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    let stdio = std::process::Stdio::piped;
-    let consumer = Running::start(command.stdin(std::process::Stdio::null()).stdout(stdio()).stderr(stdio()));
+    let outlives = ["/bin/sh", "-c", "trap '' HUP; exec \"$0\" \"$@\""];
+    let consumer = Running::start(&mut begun_by(&outlives, &plain));
     consumer.wait_for("pid ");
     consumer.signal("HUP");
     // It goes on: the next event is begun, too.
