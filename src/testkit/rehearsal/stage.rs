@@ -167,9 +167,8 @@ impl<H: EventHandler> Stage<H> {
             Action::Ack { proof, .. } => {
                 let message_id = self.next_message();
                 self.on_wire(|wire| {
-                    wire.acks.insert(message_id, (proof.event_id, proof.generation));
-                    // The machine has one in flight on an open session of its own subscription.
-                    let _ = wire.client.ack(message_id, &proof, now);
+                    wire.proofs.push(proof);
+                    wire.report_next(message_id, now);
                 });
             }
             Action::Start { run, event, generation, lease_ends } => self.start(run, event, generation, lease_ends, now),
@@ -243,8 +242,11 @@ impl<H: EventHandler> Stage<H> {
                 self.machine.handle(Input::Delivered { epoch, delivery }, now);
             }
             Effect::Answered(message_id, answer) => {
-                let input = Input::answered(epoch, wire.acks.remove(&message_id), answer);
-                self.machine.handle(input, now);
+                let is_ack = wire.ack.take_if(|ack| *ack == message_id).is_some();
+                let acked = is_ack.then(|| wire.proofs.answered(&answer.clone().into())).flatten();
+                let message_id = self.next_message();
+                self.on_wire(|wire| wire.report_next(message_id, now));
+                self.machine.handle(Input::answered(epoch, acked, answer), now);
             }
             Effect::End(cause) => self.end(epoch, cause.into(), now),
         }

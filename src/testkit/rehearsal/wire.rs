@@ -1,11 +1,11 @@
 //! One connection in memory: messages on their way, and the script's faults on them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use perilune_proto::consumer::Epoch;
+use perilune_proto::consumer::{AckQueue, Epoch};
 use perilune_proto::instant::later;
-use perilune_proto::scalar::{EventId, Generation, MessageId};
+use perilune_proto::scalar::MessageId;
 use perilune_proto::session::ClientSession;
 use perilune_proto::wire::CloseCode;
 
@@ -28,8 +28,10 @@ pub(super) struct Wire {
     pub(super) id: ConnectionId,
     pub(super) client: ClientSession,
     pub(super) welcomed: bool,
-    /// The proof in flight, by its request.
-    pub(super) acks: BTreeMap<MessageId, (EventId, Generation)>,
+    /// The proofs to be reported.
+    pub(super) proofs: AckQueue,
+    /// The request that carries the proof in flight.
+    pub(super) ack: Option<MessageId>,
     /// The heartbeat's interval, and when it beats next.
     pub(super) beat: Option<(Duration, Instant)>,
     /// Bytes that may still arrive at the client, where the script limits them.
@@ -41,18 +43,28 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) const fn new(epoch: Epoch, id: ConnectionId, client: ClientSession, budget: Option<usize>) -> Self {
+    pub(super) fn new(epoch: Epoch, id: ConnectionId, client: ClientSession, budget: Option<usize>) -> Self {
         Self {
             epoch,
             id,
             client,
             welcomed: false,
-            acks: BTreeMap::new(),
+            proofs: AckQueue::default(),
+            ack: None,
             beat: None,
             budget,
             down: VecDeque::new(),
             up: VecDeque::new(),
             stalled: None,
+        }
+    }
+
+    /// Reports the next proof, if none is in flight.
+    pub(super) fn report_next(&mut self, message_id: MessageId, now: Instant) {
+        if let Some(proof) = self.proofs.send_next() {
+            self.ack = Some(message_id);
+            // One in flight, on an open session of the machine's own subscription.
+            let _ = self.client.ack(message_id, &proof, now);
         }
     }
 

@@ -7,7 +7,7 @@
 
 #![no_main]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -84,7 +84,8 @@ struct Shell {
     approved: BTreeSet<EventId>,
     /// Said ok to and not settled: these must not run again.
     committed: BTreeSet<EventId>,
-    in_flight: Option<(Epoch, EventId, Generation)>,
+    /// Handed over to the connection, the oldest first; answers come in this order.
+    handed: VecDeque<(Epoch, EventId, Generation)>,
     stopped: bool,
     finished: bool,
     now: Instant,
@@ -104,7 +105,7 @@ fuzz_target!(|run: Run| {
         running: BTreeMap::new(),
         approved: BTreeSet::new(),
         committed: BTreeSet::new(),
-        in_flight: None,
+        handed: VecDeque::new(),
         stopped: false,
         finished: false,
         now,
@@ -174,11 +175,11 @@ impl Shell {
 
     fn part(&mut self) {
         self.link = Link::None;
-        self.in_flight = None;
+        self.handed.clear();
     }
 
     fn answer_ack(&mut self, answer: Answer) {
-        let Some((epoch, event_id, generation)) = self.in_flight.take() else { return };
+        let Some((epoch, event_id, generation)) = self.handed.pop_front() else { return };
         let settles = !matches!(answer, Answer::Refused(_));
         let answer = match answer {
             Answer::First => AckAnswer::Confirmed { replay: Replay::First },
@@ -188,6 +189,10 @@ impl Shell {
         };
         if settles {
             self.committed.remove(&event_id);
+        }
+        // A judgement of the session and not of the proof is the last answer there.
+        if matches!(&answer, AckAnswer::Refused(cause) if cause.code != CauseCode::Error(ErrorCode::ProofInvalid)) {
+            self.handed.clear();
         }
         self.hear(Input::AckAnswered { epoch, event_id, generation, answer });
     }
@@ -209,8 +214,8 @@ impl Shell {
         match role {
             Role::Connection => self.part(),
             Role::HandlerPool => self.running.clear(),
-            // What it had in flight is never answered; the machine hands the proof over again.
-            Role::Acknowledger => self.in_flight = None,
+            // What it had is never answered; the machine hands it over again on the next connection.
+            Role::Acknowledger => self.handed.clear(),
             Role::Heartbeat => {}
         }
         self.hear(Input::ChildLost(role));
@@ -252,9 +257,10 @@ impl Shell {
                 Action::Close { epoch } => self.close(epoch),
                 Action::Ack { epoch, proof } => {
                     assert!(self.link == Link::Up(epoch), "an ack on a connection that is not up");
-                    assert!(self.in_flight.is_none(), "two acks in flight");
+                    let twice = self.handed.iter().any(|(_, handed, _)| *handed == proof.event_id);
+                    assert!(!twice, "a proof handed over twice to one connection");
                     assert!(self.approved.contains(&proof.event_id), "an ack of what nobody said ok to");
-                    self.in_flight = Some((epoch, proof.event_id, proof.generation));
+                    self.handed.push_back((epoch, proof.event_id, proof.generation));
                 }
                 Action::Start { run, event, .. } => {
                     assert!(!self.stopped, "a start after a stop");

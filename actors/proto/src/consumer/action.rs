@@ -41,7 +41,7 @@ pub enum Role {
     Connection,
     /// Owns the interval.
     Heartbeat,
-    /// Carries one proof at a time to the connection.
+    /// Carries proofs to the connection.
     Acknowledger,
     /// Owns the running handlers and their tokens.
     HandlerPool,
@@ -190,7 +190,8 @@ pub enum Input {
         /// The delivery.
         delivery: Delivered,
     },
-    /// An [`Action::Ack`] was answered. One that is not answered ends the connection within 10 s.
+    /// An [`Action::Ack`] was answered; answers come in the order of the actions. One that was sent and is not
+    /// answered ends the connection within 10 s.
     AckAnswered {
         /// On which connection.
         epoch: Epoch,
@@ -257,7 +258,8 @@ pub enum Action {
         /// Which connection.
         epoch: Epoch,
     },
-    /// Report a proof on this connection, under a new message id. No other one is in flight there.
+    /// Report a proof on this connection, under a new message id, in its turn: behind those handed over before,
+    /// one in flight at a time ([`super::AckQueue`]).
     Ack {
         /// On which connection.
         epoch: Epoch,

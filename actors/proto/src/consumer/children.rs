@@ -55,9 +55,9 @@ impl Consumer {
             // A connection without a heartbeat would be taken for dead, but not at once: start afresh.
             Role::Heartbeat if self.planted.is(Mutation::LostHeartbeatForgotten) => {}
             Role::Heartbeat => self.close(Closing::Because(CauseCode::ChildLost(role).into()), now),
-            // Nobody knows whether the proof in flight was sent. A second one beside it would be one too
-            // many on this connection, so it is reported again on the next.
-            Role::Acknowledger if self.proofs.has_in_flight() || verdict == Verdict::GiveUp => {
+            // Nobody knows what of that which was handed over was sent. The same proof beside itself would be one
+            // too many on this connection, so all of it is reported again on the next.
+            Role::Acknowledger if self.proofs.any_handed() || verdict == Verdict::GiveUp => {
                 self.close(Closing::Because(CauseCode::ChildLost(role).into()), now);
             }
             Role::Acknowledger => {}
@@ -106,7 +106,7 @@ impl Consumer {
         }
         let since = match self.link {
             Link::Closing { since, .. } => since,
-            Link::Up { .. } => self.proofs.in_flight_since()?,
+            Link::Up { .. } => self.proofs.due_since()?,
             _ => return None,
         };
         since.checked_add(limits::CHILD_SILENCE_MAX)

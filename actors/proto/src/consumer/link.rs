@@ -194,7 +194,7 @@ impl Consumer {
         answer: AckAnswer,
         now: Instant,
     ) {
-        if !self.is_current(epoch) || !self.proofs.is_in_flight(epoch, event_id, generation) {
+        if !self.is_current(epoch) || !self.proofs.is_due(epoch, event_id, generation) {
             return self.ignore();
         }
         match answer {
@@ -206,14 +206,14 @@ impl Consumer {
                 if self.planted.is(Mutation::LostProofResets) {
                     self.reconnect.healthy();
                 }
-                self.proofs.settle();
+                self.proofs.settle(now);
                 self.held.lost(event_id);
                 self.stats.proofs_lost += 1;
                 self.notify(Notice::ProofLost { event_id, generation });
             }
             // The server keeps the connection, so that the other proofs can still be reported on it.
             AckAnswer::Refused(cause) if cause.code == CauseCode::Error(ErrorCode::ProofInvalid) => {
-                self.proofs.refuse();
+                self.proofs.refuse(now);
                 self.fail(EndReason::Permanent(cause), now);
             }
             AckAnswer::Refused(cause) => self.refused(cause, now),
@@ -221,7 +221,7 @@ impl Consumer {
     }
 
     fn on_confirmed(&mut self, event_id: EventId, generation: Generation, replayed: Replay, now: Instant) {
-        self.proofs.settle();
+        self.proofs.settle(now);
         self.held.confirmed(event_id);
         if !self.planted.is(Mutation::ReceiptDoesNotReset) {
             self.reconnect.healthy();

@@ -13,7 +13,8 @@
 //! | --- | --- |
 //! | `held`, `held_event` | one event's life, slots, successors, lapsed leases |
 //! | `lapses` | when the next lease lapses |
-//! | `proofs` | which proof goes next, one in flight |
+//! | `proofs` | which proof goes next |
+//! | `ack_queue` | one in flight on a connection |
 //! | `link` | what the connection says |
 //! | `heard` | a session's answers and its end as inputs |
 //! | `reconnect` | attempts, waits, what counts as healthy |
@@ -22,6 +23,7 @@
 //!
 //! Source: consumer.md sections 2 to 6 and settled.md.
 
+mod ack_queue;
 mod action;
 mod cause;
 mod children;
@@ -47,6 +49,7 @@ use std::time::Instant;
 use crate::limits;
 use crate::proof::EventProof;
 
+pub use ack_queue::AckQueue;
 pub use action::{
     AckAnswer, Action, Delivered, Enabled, Epoch, HandlerOutcome, Input, PingAnswer, Reason, Replay, Role, RunId,
     RunSignal,
@@ -211,10 +214,10 @@ impl Consumer {
         {
             self.dial();
         }
-        if let Some(epoch) = self.link.up()
-            && let Some(proof) = self.proofs.report(epoch, now)
-        {
-            self.push(Action::Ack { epoch, proof });
+        if let Some(epoch) = self.link.up() {
+            while let Some(proof) = self.proofs.hand_over(epoch, now) {
+                self.push(Action::Ack { epoch, proof });
+            }
         }
         let idle = self.link.up().is_some() && self.proofs.len() == 0;
         self.reconnect.observe(if idle { Idleness::Idle } else { Idleness::Busy }, now);

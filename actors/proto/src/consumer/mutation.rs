@@ -40,8 +40,8 @@ mutations! {
     SuccessorOfConfirmedRuns,
     /// A successor's proof is reported for its predecessor.
     AnotherProof,
-    /// A second proof is reported while one is in flight.
-    TwoAcksInFlight,
+    /// Proofs are handed over again to the connection that has them.
+    HandedOverTwice,
     /// The newest committed proof goes first.
     NewestProofFirst,
     /// A proof that was in flight when its connection dropped is never reported again.

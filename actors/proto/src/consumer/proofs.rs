@@ -1,7 +1,9 @@
-//! Committed proofs: oldest first, one in flight, reported again after a loss.
+//! Committed proofs: oldest first, handed over to the connection once, and again after a loss.
 //!
 //! A proof leaves memory only with a receipt or with `PROOF_LOST`. When its connection ends before an
-//! answer came, it is the next one to be reported on the next session.
+//! answer came, it is reported again on the next session. That one `ack` at most is in flight is the
+//! [`super::AckQueue`]'s business: proofs wait there for their turn on the wire, so that the next one can
+//! go out without asking here.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -11,19 +13,21 @@ use super::mutation::{Mutation, Planted};
 use crate::proof::EventProof;
 use crate::scalar::{EventId, Generation};
 
-/// The proof that was handed out, and has no answer yet.
+/// The proofs that were handed over and have no answer yet.
 #[derive(Debug, Clone, Copy)]
-struct InFlight {
+struct Handed {
     epoch: Epoch,
+    count: usize,
+    /// Since when the oldest of them has been the next to be answered.
     since: Instant,
 }
 
 /// Every committed and unconfirmed proof.
 #[derive(Debug, Clone)]
 pub(super) struct Proofs {
-    // Oldest committed first; the front one is in flight if any is.
+    // Oldest committed first; the first ones of them are handed over.
     queue: VecDeque<EventProof>,
-    in_flight: Option<InFlight>,
+    handed: Option<Handed>,
     // PROOF_INVALID: never confirmed, never reported again, part of the final report.
     refused: Vec<EventProof>,
     planted: Planted,
@@ -31,62 +35,67 @@ pub(super) struct Proofs {
 
 impl Proofs {
     pub(super) const fn new(planted: Planted) -> Self {
-        Self { queue: VecDeque::new(), in_flight: None, refused: Vec::new(), planted }
+        Self { queue: VecDeque::new(), handed: None, refused: Vec::new(), planted }
     }
 
     /// Takes the proof of an event whose handler said ok.
     pub(super) fn commit(&mut self, proof: EventProof) {
-        if self.planted.is(Mutation::NewestProofFirst) && self.in_flight.is_none() {
+        if self.planted.is(Mutation::NewestProofFirst) && self.handed.is_none() {
             return self.queue.push_front(proof);
         }
         self.queue.push_back(proof);
-        if self.planted.is(Mutation::TwoAcksInFlight) {
-            self.in_flight = None;
+        if self.planted.is(Mutation::HandedOverTwice) {
+            self.handed = None;
         }
     }
 
-    /// The proof to report now on this connection, if none is in flight there. It is in flight from here on.
-    pub(super) fn report(&mut self, epoch: Epoch, now: Instant) -> Option<EventProof> {
-        if self.in_flight.is_some() {
-            return None;
-        }
-        let proof = self.queue.front()?.clone();
-        self.in_flight = Some(InFlight { epoch, since: now });
+    /// The next proof to hand over to this connection, if there is one. Answers come in the same order.
+    pub(super) fn hand_over(&mut self, epoch: Epoch, now: Instant) -> Option<EventProof> {
+        let handed = self.handed.map_or(0, |handed| handed.count);
+        let proof = self.queue.get(handed)?.clone();
+        self.handed.get_or_insert(Handed { epoch, count: 0, since: now }).count += 1;
         Some(proof)
     }
 
-    /// Whether an answer is that to the proof in flight.
-    pub(super) fn is_in_flight(&self, epoch: Epoch, event_id: EventId, generation: Generation) -> bool {
+    /// Whether an answer is that to the proof that is the next to be answered.
+    pub(super) fn is_due(&self, epoch: Epoch, event_id: EventId, generation: Generation) -> bool {
         let answers = |proof: &EventProof| proof.event_id == event_id && proof.generation == generation;
-        self.in_flight.is_some_and(|sent| sent.epoch == epoch) && self.queue.front().is_some_and(answers)
+        self.handed.is_some_and(|handed| handed.epoch == epoch) && self.queue.front().is_some_and(answers)
     }
 
-    /// Whether any proof is in flight.
-    pub(super) const fn has_in_flight(&self) -> bool {
-        self.in_flight.is_some()
+    /// Whether any proof is handed over.
+    pub(super) const fn any_handed(&self) -> bool {
+        self.handed.is_some()
     }
 
-    /// Since when a proof has been in flight.
-    pub(super) fn in_flight_since(&self) -> Option<Instant> {
-        self.in_flight.map(|sent| sent.since)
+    /// Since when an answer has been due.
+    pub(super) fn due_since(&self) -> Option<Instant> {
+        self.handed.map(|handed| handed.since)
     }
 
-    /// Forgets the proof in flight: it was confirmed or lost.
-    pub(super) fn settle(&mut self) {
-        self.in_flight = None;
-        self.queue.pop_front();
+    /// Forgets the proof that was due: it was confirmed or lost.
+    pub(super) fn settle(&mut self, now: Instant) {
+        self.take_due(now);
     }
 
-    /// Sets the proof in flight aside: the server took it for forged.
-    pub(super) fn refuse(&mut self) {
-        self.in_flight = None;
-        self.refused.extend(self.queue.pop_front());
+    /// Sets the proof that was due aside: the server took it for forged.
+    pub(super) fn refuse(&mut self, now: Instant) {
+        let refused = self.take_due(now);
+        self.refused.extend(refused);
     }
 
-    /// The connection has ended: what was in flight there may or may not be confirmed.
+    fn take_due(&mut self, now: Instant) -> Option<EventProof> {
+        self.handed = self
+            .handed
+            .filter(|handed| handed.count > 1)
+            .map(|handed| Handed { count: handed.count - 1, since: now, ..handed });
+        self.queue.pop_front()
+    }
+
+    /// The connection has ended: what was handed over to it may or may not be confirmed.
     pub(super) fn disconnected(&mut self) {
         if !self.planted.is(Mutation::NoReportAfterLoss) {
-            self.in_flight = None;
+            self.handed = None;
         }
     }
 
@@ -107,13 +116,13 @@ impl Proofs {
 
     /// Gives away those that can be reported, oldest first.
     pub(super) fn take(&mut self) -> Vec<EventProof> {
-        self.in_flight = None;
+        self.handed = None;
         self.queue.drain(..).collect()
     }
 
     /// Forgets all of them, at the end of a run.
     pub(super) fn clear(&mut self) {
-        self.in_flight = None;
+        self.handed = None;
         self.queue.clear();
         self.refused.clear();
     }

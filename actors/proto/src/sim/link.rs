@@ -3,13 +3,13 @@
 //! What was sent arrives in order and whole, after a delay; or, from some point on, nothing arrives any
 //! more. A break is learnt by each end in its own time, or never: then deadlines must find it.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::step::{ConnId, End, Life, Message, Step};
 use super::world::World;
-use crate::consumer::Epoch;
-use crate::scalar::{EventId, Generation, MessageId};
+use crate::consumer::{AckQueue, Epoch};
+use crate::scalar::MessageId;
 use crate::session::{ClientSession, ServerSession};
 
 /// One connection with the machines of both its ends.
@@ -22,8 +22,10 @@ pub(super) struct Conn {
     pub(super) welcomed: bool,
     /// Whether an end has closed, or has learnt that the other is gone.
     pub(super) over: Ends<bool>,
-    /// The proofs that were sent and not answered: at most one.
-    pub(super) acks: BTreeMap<MessageId, (EventId, Generation)>,
+    /// The proofs for this connection.
+    pub(super) proofs: AckQueue,
+    /// The requests that carry proofs and are not answered: at most one.
+    pub(super) acks: BTreeSet<MessageId>,
     /// Towards each end.
     ways: Ends<Way>,
     // When each end's session wants to be woken.
@@ -70,7 +72,8 @@ impl Conn {
             server,
             welcomed: false,
             over: Ends::default(),
-            acks: BTreeMap::new(),
+            proofs: AckQueue::default(),
+            acks: BTreeSet::new(),
             ways: Ends::default(),
             timers: Ends::default(),
         }

@@ -119,9 +119,7 @@ impl World {
         self.tell(life, Input::Disconnected { epoch, cause });
     }
 
-    pub(super) fn on_send_ack(&mut self, life: Life, epoch: Epoch, proof: &EventProof, carrier: u64) {
-        let message_id = self.message_id();
-        let now = self.now;
+    pub(super) fn on_send_ack(&mut self, life: Life, epoch: Epoch, proof: EventProof, carrier: u64) {
         let Some(alive) = self.alive(life) else { return };
         if alive.acknowledger != carrier || std::mem::take(&mut alive.mislays_proof) {
             return;
@@ -131,13 +129,22 @@ impl World {
         if conn.epoch != epoch || *conn.over.of(End::Client) {
             return;
         }
-        let sent = conn.client.ack(message_id, proof, now);
-        conn.acks.insert(message_id, (proof.event_id, proof.generation));
+        conn.proofs.push(proof);
+        self.send_next_proof(id);
+        self.drain_client(id);
+    }
+
+    fn send_next_proof(&mut self, id: ConnId) {
+        let message_id = self.message_id();
+        let now = self.now;
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        let Some(proof) = conn.proofs.send_next() else { return };
+        let sent = conn.client.ack(message_id, &proof, now);
+        conn.acks.insert(message_id);
         let unanswered = conn.acks.len();
         self.tally.acks += 1;
         self.check(Check::OneAckInFlight, unanswered == 1, || format!("{unanswered} unanswered"));
         self.check(Check::ControlRequestsFit, sent.is_ok(), || format!("{sent:?}"));
-        self.drain_client(id);
     }
 
     pub(super) fn client_hears(&mut self, id: ConnId, text: &str) {
@@ -170,8 +177,12 @@ impl World {
                     self.tell(life, Input::Delivered { epoch, delivery });
                 }
                 Effect::Answered(message_id, answer) => {
-                    let input = Input::answered(epoch, conn.acks.remove(&message_id), answer);
-                    self.tell(life, input);
+                    let is_ack = conn.acks.remove(&message_id);
+                    let acked = is_ack.then(|| conn.proofs.answered(&answer.clone().into())).flatten();
+                    self.tell(life, Input::answered(epoch, acked, answer));
+                    if is_ack {
+                        self.send_next_proof(id);
+                    }
                 }
                 Effect::End(end) => {
                     let welcomed = conn.welcomed;

@@ -36,8 +36,9 @@ pub(super) struct Alive {
     pub(super) mislays_proof: bool,
     pub(super) mislays_end: bool,
     pub(super) report: Option<FinishReport>,
-    // What comes from the connection comes in order.
+    // What comes from the connection comes in order, and so does what the acknowledger carries there.
     mailbox: Instant,
+    carried: Instant,
     wake: Option<Instant>,
     wake_token: u64,
 }
@@ -67,6 +68,7 @@ impl World {
             mislays_end: false,
             report: None,
             mailbox: now,
+            carried: now,
             wake: None,
             wake_token: 0,
         };
@@ -138,8 +140,10 @@ impl World {
                 }
             }
             Action::Ack { epoch, proof } => {
-                let carrier = self.alive(life).map_or(0, |alive| alive.acknowledger);
-                self.agenda.plan(soon, Step::SendAck { life, epoch, proof, carrier });
+                let Some(alive) = self.alive(life) else { return };
+                alive.carried = alive.carried.max(soon);
+                let (at, carrier) = (alive.carried, alive.acknowledger);
+                self.agenda.plan(at, Step::SendAck { life, epoch, proof, carrier });
             }
             Action::Start { run, event, .. } => self.run_handler(life, run, event.event_id),
             Action::Signal { run, signal } => self.signal(life, run, signal),

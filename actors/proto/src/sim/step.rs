@@ -81,7 +81,7 @@ pub(super) enum Step {
     DialEnds { life: Life, epoch: Epoch, capacity: u8 },
     /// A closed connection's reader has ended.
     ReaderEnds { life: Life, epoch: Epoch },
-    /// The acknowledger's proof reaches the connection.
+    /// A proof of the acknowledger reaches the connection's queue.
     SendAck { life: Life, epoch: Epoch, proof: EventProof, carrier: u64 },
     /// The heartbeat beats.
     Beat { life: Life, epoch: Epoch, token: u64 },

@@ -112,7 +112,7 @@ impl World {
             Step::Wake { life, token } => self.on_wake(life, token),
             Step::DialEnds { life, epoch, capacity } => self.on_dial_ends(life, epoch, capacity),
             Step::ReaderEnds { life, epoch } => self.on_reader_ends(life, epoch),
-            Step::SendAck { life, epoch, proof, carrier } => self.on_send_ack(life, epoch, &proof, carrier),
+            Step::SendAck { life, epoch, proof, carrier } => self.on_send_ack(life, epoch, proof, carrier),
             Step::Beat { life, epoch, token } => self.on_beat(life, epoch, token),
             Step::Arrive { conn, at, message } => self.on_arrive(conn, at, message),
             Step::Broken { conn, at } => self.on_broken(conn, at),

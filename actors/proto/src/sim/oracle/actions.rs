@@ -81,11 +81,14 @@ impl Shadow {
         let held = self.held.get(&proof.event_id).filter(|held| held.run.is_none());
         let Some(held) = held else { return holds(Check::AckFollowsCommit, false, || format!("{proof:?}")) };
         holds(Check::ProofsAreOwn, held.offer.proof == *proof, || format!("{proof:?}, not {:?}", held.offer.proof))?;
-        holds(Check::OneAckInFlight, self.in_flight.is_none(), || format!("{proof:?}"))?;
-        let oldest = self.queue.front().copied();
+        let (count, since) = match self.handed {
+            Some((on, count, since)) if on == epoch => (count, since),
+            _ => (0, now),
+        };
+        let oldest = self.queue.get(count).copied();
         holds(Check::OldestProofFirst, oldest == Some(proof.event_id), || format!("{proof:?}, not {oldest:?}"))?;
         holds(Check::AcksOnOpenSession, self.link == Link::Up(epoch), || format!("{epoch}, not {:?}", self.link))?;
-        self.in_flight = Some((epoch, now));
+        self.handed = Some((epoch, count + 1, since));
         Ok(())
     }
 

@@ -66,7 +66,7 @@ impl Shadow {
         let asked = if closing { self.closing_asked } else { reported.retry_after };
         self.closing_asked = None;
         self.link = Link::None;
-        self.in_flight = None;
+        self.handed = None;
         self.beat_due = None;
         self.attempts += 1;
         self.ended = Some((now, asked));
@@ -104,19 +104,19 @@ impl Shadow {
             let front = shadow.queue.front().and_then(|id| shadow.held.get(id));
             front.is_some_and(|held| held.offer.proof.event_id == event_id && held.offer.proof.generation == generation)
         };
-        if self.in_flight.is_none_or(|(sent, _)| sent != epoch) || !asked(self) {
+        if self.handed.is_none_or(|(on, ..)| on != epoch) || !asked(self) {
             return;
         }
         match answer {
             AckAnswer::Confirmed { replay } => self.confirmed(event_id, generation, *replay, now),
             AckAnswer::Lost => {
-                self.settle(event_id);
+                self.settle(event_id, now);
                 self.due_notices.push(Notice::ProofLost { event_id, generation });
                 self.pass_on(event_id);
             }
             AckAnswer::Refused(cause) if cause.code == CauseCode::Error(ErrorCode::ProofInvalid) => {
-                self.in_flight = None;
-                self.refused.extend(self.queue.pop_front());
+                let refused = self.answered(now);
+                self.refused.extend(refused);
                 self.stop(now, true);
             }
             AckAnswer::Refused(cause) => self.refused(cause, now),
@@ -124,7 +124,7 @@ impl Shadow {
     }
 
     fn confirmed(&mut self, event_id: EventId, generation: Generation, replayed: Replay, now: Instant) {
-        self.settle(event_id);
+        self.settle(event_id, now);
         self.held.remove(&event_id);
         self.receipts += 1;
         self.attempts = 0;
@@ -134,9 +134,14 @@ impl Shadow {
         }
     }
 
-    fn settle(&mut self, event_id: EventId) {
-        self.in_flight = None;
-        self.queue.pop_front();
+    /// The oldest of the proofs handed over has its answer; the next one's is due from here on.
+    fn answered(&mut self, now: Instant) -> Option<EventId> {
+        self.handed = self.handed.filter(|(_, count, _)| *count > 1).map(|(on, count, _)| (on, count - 1, now));
+        self.queue.pop_front()
+    }
+
+    fn settle(&mut self, event_id: EventId, now: Instant) {
+        self.answered(now);
         if let Some(held) = self.held.get(&event_id) {
             self.settled.insert((held.offer.proof.delivery_id, held.offer.proof.generation));
         }

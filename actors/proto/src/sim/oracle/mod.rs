@@ -27,9 +27,9 @@ pub enum Check {
     ProofsAreOwn,
     /// At most one `ack` is in flight on a connection.
     OneAckInFlight,
-    /// The oldest committed proof goes first.
+    /// The oldest committed proof goes first, and none is handed over twice to one connection.
     OldestProofFirst,
-    /// A committed proof is reported as soon as a session is open and none is in flight.
+    /// A committed proof is handed over as soon as a session is open.
     ReportsWhenItCan,
     /// A proof is reported on an open session only.
     AcksOnOpenSession,

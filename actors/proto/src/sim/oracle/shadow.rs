@@ -71,8 +71,8 @@ pub(in crate::sim) struct Shadow {
     pub(super) runs: BTreeMap<RunId, EventId>,
     pub(super) queue: VecDeque<EventId>,
     pub(super) refused: Vec<EventId>,
-    /// Where a proof is in flight, and since when.
-    pub(super) in_flight: Option<(Epoch, Instant)>,
+    /// Where proofs are handed over, how many, and since when the answer to the oldest is due.
+    pub(super) handed: Option<(Epoch, usize, Instant)>,
     pub(super) closing_since: Option<Instant>,
     pub(super) started: BTreeSet<(DeliveryId, Generation)>,
     pub(super) settled: BTreeSet<(DeliveryId, Generation)>,
@@ -108,7 +108,7 @@ impl Shadow {
             runs: BTreeMap::new(),
             queue: VecDeque::new(),
             refused: Vec::new(),
-            in_flight: None,
+            handed: None,
             closing_since: None,
             started: BTreeSet::new(),
             settled: BTreeSet::new(),
@@ -137,7 +137,7 @@ impl Shadow {
     pub(super) fn silent_at(&self) -> Option<Instant> {
         let since = match self.link {
             Link::Closing(_) => self.closing_since,
-            Link::Up(_) => self.in_flight.map(|(_, since)| since),
+            Link::Up(_) => self.handed.map(|(.., since)| since),
             _ => None,
         };
         since.map(|since| since + limits::CHILD_SILENCE_MAX)
@@ -220,7 +220,7 @@ impl Shadow {
 
     fn judge_link(&self) -> Judged {
         let Link::Up(epoch) = self.link else { return Ok(()) };
-        let reported = self.in_flight.is_some() || self.queue.is_empty();
+        let reported = self.handed.map_or(0, |(_, count, _)| count) == self.queue.len();
         holds(Check::ReportsWhenItCan, reported, || format!("{:?} wait", self.queue))?;
         holds(Check::HeartbeatRuns, self.beating == Some(epoch), || format!("{:?} beats", self.beating))
     }
