@@ -1,7 +1,8 @@
-//! `Acknowledger`: the queue of committed proofs, one in flight. It carries proofs; it knows no policy.
+//! `Acknowledger`: the queue of committed proofs. It carries proofs; it knows no policy.
 //!
-//! The machine hands over one proof at a time and keeps every proof until it is settled, so nothing is lost with this
-//! actor. Its deadline only catches a connection that never answers, which would otherwise be silence.
+//! The machine keeps every proof until it is settled, so nothing is lost with this actor. The connection has a few
+//! proofs ahead, of which one is in flight: the next one goes out without a way through the tree. The deadline only
+//! catches a connection that never answers, which would otherwise be silence.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,92 +15,66 @@ use perilune_proto::limits::CONTROL_REQUEST_TIMEOUT;
 use perilune_proto::scalar::{EventId, Generation};
 
 use crate::clock::now;
-use crate::connection::SendAck;
+use crate::connection::SendAcks;
 use crate::custody::ExitGuard;
 use crate::timer::Timer;
 
 /// Longer than a connection lets a request wait: only a connection that does not work at all exceeds it.
 const DEADLINE: Duration = CONTROL_REQUEST_TIMEOUT.saturating_add(Duration::from_secs(5));
+/// Proofs that the connection has at most.
+const AHEAD: usize = 16;
 
-/// Carries proofs to the connection, one at a time. One a subscription.
+/// Carries proofs to the connection, in order. One a subscription.
 pub(crate) struct Acknowledger {
-    attached: Option<(Epoch, Recipient<SendAck>)>,
-    /// Committed and unsent, oldest first. Bounded by the machine, which keeps one in flight.
-    unsent: VecDeque<EventProof>,
-    /// The proof in flight, by when it has to be answered.
-    in_flight: Option<Instant>,
+    attached: Option<Attached>,
     deadline: Timer,
-    up: WeakRecipient<AckAnswered>,
+    up: WeakRecipient<AcksAnswered>,
     _exit: ExitGuard,
 }
 
+/// The connection that is open, and the proofs for it.
+struct Attached {
+    epoch: Epoch,
+    connection: Recipient<SendAcks>,
+    /// Committed and not handed on, oldest first. Bounded by the capacity.
+    queue: VecDeque<EventProof>,
+    /// How many the connection has.
+    ahead: usize,
+    /// By when the connection has to answer the oldest of those.
+    due: Option<Instant>,
+}
+
 impl Acknowledger {
-    pub(crate) fn new(up: WeakRecipient<AckAnswered>, exit: ExitGuard) -> Self {
-        Self { attached: None, unsent: VecDeque::new(), in_flight: None, deadline: Timer::default(), up, _exit: exit }
+    pub(crate) fn new(up: WeakRecipient<AcksAnswered>, exit: ExitGuard) -> Self {
+        Self { attached: None, deadline: Timer::default(), up, _exit: exit }
     }
 
-    fn send_next(&mut self, ctx: &mut Context<Self>) {
-        let Some((epoch, connection)) = &self.attached else {
-            return;
-        };
-        if self.in_flight.is_some() {
-            return;
-        }
-        let Some(proof) = self.unsent.pop_front() else {
-            return;
-        };
-        let (epoch, sent) = (*epoch, now());
-        let due = sent + DEADLINE;
-        let (event_id, generation) = (proof.event_id, proof.generation);
-        let asked = connection.send(SendAck { epoch, proof }).into_actor(self);
-        self.in_flight = Some(due);
-        self.deadline.arm(Some(due), ctx, Self::due);
-        ctx.spawn(asked.map(move |answer, actor, ctx| {
-            actor.answered(Flight { epoch, event_id, generation, sent }, answer, ctx);
-        }));
+    fn attached_to(&mut self, epoch: Epoch) -> Option<&mut Attached> {
+        self.attached.as_mut().filter(|attached| attached.epoch == epoch)
     }
 
-    fn answered(&mut self, flight: Flight, answer: Result<Option<AckAnswer>, MailboxError>, ctx: &mut Context<Self>) {
-        if self.attached.as_ref().is_none_or(|(epoch, _)| *epoch != flight.epoch) {
-            // Late: the machine reports this proof again on the connection that came after.
-            return;
+    /// Lets the connection have more, if it has room.
+    fn hand_on(&mut self, ctx: &mut Context<Self>) {
+        let Some(attached) = &mut self.attached else { return };
+        let count = attached.queue.len().min(AHEAD.saturating_sub(attached.ahead));
+        if count > 0 {
+            let proofs = attached.queue.drain(..count).collect();
+            let answer_to = ctx.address().downgrade().recipient();
+            attached.connection.do_send(SendAcks { epoch: attached.epoch, proofs, answer_to });
+            attached.ahead += count;
+            attached.due.get_or_insert_with(|| now() + DEADLINE);
         }
-        self.in_flight = None;
-        match answer {
-            Ok(Some(answer)) => {
-                if let Some(up) = self.up.upgrade() {
-                    up.do_send(AckAnswered {
-                        epoch: flight.epoch,
-                        event_id: flight.event_id,
-                        generation: flight.generation,
-                        answer,
-                        took: now().saturating_duration_since(flight.sent),
-                    });
-                }
-                self.send_next(ctx);
-            }
-            // The connection is over, or gone: that is told by itself.
-            Ok(None) | Err(_) => self.attached = None,
-        }
+        self.deadline.arm(attached.due, ctx, Self::due);
     }
 
     fn due(&mut self, ctx: &mut Context<Self>) {
         self.deadline.fired();
-        match self.in_flight {
+        match self.attached.as_ref().and_then(|attached| attached.due) {
             // Neither answered nor over: the exit guard tells, and the machine starts afresh.
             Some(due) if due <= now() => ctx.stop(),
             due => self.deadline.arm(due, ctx, Self::due),
         }
     }
-}
-
-/// The proof in flight, without its secret.
-#[derive(Clone, Copy)]
-struct Flight {
-    epoch: Epoch,
-    event_id: EventId,
-    generation: Generation,
-    sent: Instant,
 }
 
 impl Actor for Acknowledger {
@@ -114,46 +89,67 @@ pub(crate) struct Attach {
     /// Which connection.
     pub epoch: Epoch,
     /// Who sends the acknowledgements.
-    pub connection: Recipient<SendAck>,
+    pub connection: Recipient<SendAcks>,
 }
 
 impl Handler<Attach> for Acknowledger {
     type Result = ();
 
     fn handle(&mut self, message: Attach, _ctx: &mut Context<Self>) {
-        self.attached = Some((message.epoch, message.connection));
-        self.unsent.clear();
-        self.in_flight = None;
+        let Attach { epoch, connection } = message;
+        self.attached = Some(Attached { epoch, connection, queue: VecDeque::new(), ahead: 0, due: None });
     }
 }
 
-/// To [`Acknowledger`]: confirm a delivery. Answered by [`AckAnswered`], unless the connection ends first.
+/// To [`Acknowledger`]: the connection is over; what was for it is forgotten.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct Detach;
+
+impl Handler<Detach> for Acknowledger {
+    type Result = ();
+
+    fn handle(&mut self, _message: Detach, _ctx: &mut Context<Self>) {
+        self.attached = None;
+    }
+}
+
+/// To [`Acknowledger`]: confirm deliveries, in this order. Each is answered in an [`AcksAnswered`], unless the
+/// connection ends first.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub(crate) struct Commit {
-    /// On which connection; for another one than the attached it is dropped.
+    /// On which connection; for another one than the attached they are dropped.
     pub epoch: Epoch,
-    /// What confirms the delivery.
-    pub proof: EventProof,
+    /// What confirms the deliveries. At most the capacity.
+    pub proofs: Vec<EventProof>,
 }
 
 impl Handler<Commit> for Acknowledger {
     type Result = ();
 
     fn handle(&mut self, message: Commit, ctx: &mut Context<Self>) {
-        if self.attached.as_ref().is_some_and(|(epoch, _)| *epoch == message.epoch) {
-            self.unsent.push_back(message.proof);
-            self.send_next(ctx);
+        if let Some(attached) = self.attached_to(message.epoch) {
+            attached.queue.extend(message.proofs);
+            self.hand_on(ctx);
         }
     }
 }
 
-/// From [`Acknowledger`] to its subscription: what the platform said to a proof.
+/// From `Connection` to [`Acknowledger`], and from there to the subscription: what the platform said to proofs, in the
+/// order in which they were handed over.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub(crate) struct AckAnswered {
+pub(crate) struct AcksAnswered {
     /// On which connection.
     pub epoch: Epoch,
+    /// The answers. At most the capacity.
+    pub answers: Vec<Answered>,
+}
+
+/// What the platform said to one proof, which is named without its secret.
+#[derive(Debug)]
+pub(crate) struct Answered {
     /// The proof's event.
     pub event_id: EventId,
     /// The proof's generation.
@@ -162,4 +158,19 @@ pub(crate) struct AckAnswered {
     pub answer: AckAnswer,
     /// From the sending to the answer.
     pub took: Duration,
+}
+
+impl Handler<AcksAnswered> for Acknowledger {
+    type Result = ();
+
+    fn handle(&mut self, message: AcksAnswered, ctx: &mut Context<Self>) {
+        // Late ones are for nobody: the machine reports these proofs again on the connection that came after.
+        let Some(attached) = self.attached_to(message.epoch) else { return };
+        attached.ahead = attached.ahead.saturating_sub(message.answers.len());
+        attached.due = (attached.ahead > 0).then(|| now() + DEADLINE);
+        self.hand_on(ctx);
+        if let Some(up) = self.up.upgrade() {
+            up.do_send(message);
+        }
+    }
 }

@@ -7,11 +7,11 @@
 //! | actor | owns | receives | sends |
 //! | --- | --- | --- | --- |
 //! | [`Supervisor`] | the running subscriptions | `Start`, [`Stop`], [`StopAll`], [`List`], `Exited` | `Drain` |
-//! | `Subscription` | the machine in custody, four children, one timer | `Drain`, `Connected`, `DeliveriesArrived`, `ConnectionEnded`, `PingAnswered`, `AckAnswered`, `HandlersEnded`, `ChildExited` | everything the four receive; notices |
-//! | `Connection` | one socket | `Dial`, `CloseConnection`, `SendAck`, `SendPing` | `Connected`, `DeliveriesArrived`, `ConnectionEnded` |
+//! | `Subscription` | the machine in custody, four children, one timer | `Drain`, `Connected`, `DeliveriesArrived`, `ConnectionEnded`, `PingAnswered`, `AcksAnswered`, `HandlersEnded`, `ChildExited` | everything the four receive; notices |
+//! | `Connection` | one socket | `Dial`, `CloseConnection`, `SendAcks`, `SendPing` | `Connected`, `DeliveriesArrived`, `ConnectionEnded`, `AcksAnswered` |
 //! | `Heartbeat` | one interval | `StartBeat`, `StopBeat` | `SendPing`, `PingAnswered` |
-//! | `Acknowledger` | the proof in flight | `Attach`, `Commit` | `SendAck`, `AckAnswered` |
-//! | `HandlerPool` | running handlers, their tokens and threads | `Run`, `Cancel`, `Settle`, `DrainReceipts` | `HandlersEnded`; to a user's actor [`HandleEvent`] |
+//! | `Acknowledger` | the queue of committed proofs | `Attach`, `Detach`, `Commit`, `AcksAnswered` | `SendAcks`, `AcksAnswered` |
+//! | `HandlerPool` | running handlers, their tokens and threads | `Runs`, `Cancel`, `Settle`, `DrainReceipts` | `HandlersEnded`; to a user's actor [`HandleEvent`] |
 //!
 //! Each message stands beside the actor that receives it, with its fields and its answer; news for the subscription
 //! stands beside the actor that sends it.

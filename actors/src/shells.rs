@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use actix::prelude::*;
+use perilune_proto::EventProof;
 use perilune_proto::consumer::{AckAnswer, Enabled, Epoch, PingAnswer, Replay, Role};
 use tokio::time::Instant;
 
-use crate::acknowledger::{AckAnswered, Acknowledger, Attach, Commit};
-use crate::connection::{SendAck, SendPing};
+use crate::acknowledger::{Acknowledger, AcksAnswered, Answered, Attach, Commit, Detach};
+use crate::connection::{SendAcks, SendPing};
 use crate::custody::{ChildExited, ExitGuard, Life, Owned};
 use crate::heartbeat::{Heartbeat, PingAnswered, StartBeat, StopBeat};
 use crate::support::Sent;
@@ -37,19 +38,26 @@ impl Handler<SendPing> for Around {
     }
 }
 
-impl Handler<SendAck> for Around {
-    type Result = ResponseFuture<Option<AckAnswer>>;
+impl Handler<SendAcks> for Around {
+    type Result = ();
 
-    fn handle(&mut self, message: SendAck, _: &mut Context<Self>) -> Self::Result {
-        self.acks.push(message.proof.generation.0);
-        let silent = self.silent;
-        Box::pin(async move {
-            if silent {
-                std::future::pending::<()>().await;
-            }
+    fn handle(&mut self, message: SendAcks, _: &mut Context<Self>) {
+        self.acks.extend(message.proofs.iter().map(|proof| proof.generation.0));
+        if self.silent {
+            return;
+        }
+        let confirm = |proof: EventProof| Answered {
+            event_id: proof.event_id,
+            generation: proof.generation,
+            answer: AckAnswer::Confirmed { replay: Replay::First },
+            took: Duration::ZERO,
+        };
+        let answers = message.proofs.into_iter().map(confirm).collect();
+        let answered = AcksAnswered { epoch: message.epoch, answers };
+        actix_rt::spawn(async move {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            Some(AckAnswer::Confirmed { replay: Replay::First })
-        })
+            message.answer_to.upgrade().expect("it lives").do_send(answered);
+        });
     }
 }
 
@@ -67,7 +75,7 @@ macro_rules! counts {
 
 counts! {
     PingAnswered => |around: &mut Around, _| around.pongs += 1,
-    AckAnswered => |around: &mut Around, _| around.answers += 1,
+    AcksAnswered => |around: &mut Around, answered: AcksAnswered| around.answers += answered.answers.len(),
     ChildExited => |around: &mut Around, exited: ChildExited| around.exits.push(exited.role),
 }
 
@@ -81,6 +89,19 @@ impl Handler<Look> for Around {
 
     fn handle(&mut self, _: Look, _: &mut Context<Self>) -> MessageResult<Look> {
         MessageResult((self.pings.len(), self.pongs, self.acks.len(), self.answers, self.exits.len()))
+    }
+}
+
+/// The generations of the proofs that were handed on.
+#[derive(Message)]
+#[rtype(result = "Vec<u64>")]
+struct Handed;
+
+impl Handler<Handed> for Around {
+    type Result = Vec<u64>;
+
+    fn handle(&mut self, _: Handed, _: &mut Context<Self>) -> Vec<u64> {
+        self.acks.clone()
     }
 }
 
@@ -126,24 +147,38 @@ async fn an_actor_ends_with_its_owner_whatever_timers_it_has() {
     assert_eq!(look(&around).await, (0, 0, 0, 0, 1), "its exit is told");
 }
 
+fn commit(epoch: u64, generations: std::ops::RangeInclusive<u64>) -> Commit {
+    Commit { epoch: Epoch(epoch), proofs: generations.map(|generation| Sent { n: 1, generation }.proof()).collect() }
+}
+
 #[actix::test]
-async fn proofs_go_out_one_at_a_time() {
+async fn proofs_are_handed_on_in_order_and_no_more_than_the_connection_may_have() {
     tokio::time::pause();
     let around = Around::default().start();
     let acknowledger = Acknowledger::new(around.downgrade().recipient(), guard(Role::Acknowledger, &around)).start();
-    let commit = |epoch, generation| Commit { epoch: Epoch(epoch), proof: Sent { n: 1, generation }.proof() };
-    acknowledger.send(commit(1, 1)).await.expect("it lives");
+    acknowledger.send(commit(1, 1..=1)).await.expect("it lives");
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(look(&around).await.2, 0, "no connection is attached");
     acknowledger.send(Attach { epoch: Epoch(1), connection: around.clone().recipient() }).await.expect("it lives");
-    acknowledger.do_send(commit(1, 2));
-    acknowledger.do_send(commit(2, 9));
-    acknowledger.send(commit(1, 3)).await.expect("it lives");
-    assert_eq!(look(&around).await.2, 1, "the second waits");
-    tokio::time::sleep(Duration::from_millis(150)).await;
-    assert_eq!(look(&around).await, (0, 0, 2, 1, 0));
+    acknowledger.do_send(commit(1, 2..=10));
+    acknowledger.do_send(commit(2, 99..=99));
+    acknowledger.send(commit(1, 11..=20)).await.expect("it lives");
+    assert_eq!(look(&around).await.2, 16, "the others wait");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(look(&around).await, (0, 0, 2, 2, 0), "another connection's proof was dropped");
+    assert_eq!(look(&around).await, (0, 0, 19, 19, 0), "another connection's proof was dropped");
+    assert_eq!(around.send(Handed).await.expect("it lives"), (2..=20).collect::<Vec<_>>());
+}
+
+#[actix::test]
+async fn nothing_is_due_from_a_connection_that_is_over() {
+    tokio::time::pause();
+    let around = Around { silent: true, ..Around::default() }.start();
+    let acknowledger = Acknowledger::new(around.downgrade().recipient(), guard(Role::Acknowledger, &around)).start();
+    acknowledger.send(Attach { epoch: Epoch(1), connection: around.clone().recipient() }).await.expect("it lives");
+    acknowledger.send(commit(1, 1..=1)).await.expect("it lives");
+    acknowledger.send(Detach).await.expect("it lives");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(acknowledger.connected());
 }
 
 #[actix::test]
@@ -152,7 +187,7 @@ async fn a_connection_that_never_answers_ends_the_acknowledger() {
     let around = Around { silent: true, ..Around::default() }.start();
     let acknowledger = Acknowledger::new(around.downgrade().recipient(), guard(Role::Acknowledger, &around)).start();
     acknowledger.send(Attach { epoch: Epoch(1), connection: around.clone().recipient() }).await.expect("it lives");
-    acknowledger.send(Commit { epoch: Epoch(1), proof: Sent { n: 1, generation: 1 }.proof() }).await.expect("it lives");
+    acknowledger.send(commit(1, 1..=1)).await.expect("it lives");
     tokio::time::sleep(Duration::from_secs(14)).await;
     assert!(acknowledger.connected());
     tokio::time::sleep(Duration::from_secs(2)).await;

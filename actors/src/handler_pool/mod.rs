@@ -175,10 +175,14 @@ impl StreamHandler<Vec<RunEnded>> for HandlerPool {
     }
 }
 
-/// To [`HandlerPool`]: run the user's handler on an event. Each is answered by one [`RunEnded`] in a
+/// To [`HandlerPool`]: run the user's handler on these events. Each is answered by one [`RunEnded`] in a
 /// [`HandlersEnded`]; their number is bounded by the machine's slots.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
+pub(crate) struct Runs(pub Vec<Run>);
+
+/// One run to be made.
+#[derive(Debug)]
 pub(crate) struct Run {
     /// The run.
     pub run: RunId,
@@ -190,15 +194,22 @@ pub(crate) struct Run {
     pub lease_until: Instant,
 }
 
-impl Handler<Run> for HandlerPool {
+impl HandlerPool {
+    fn prepare(&mut self, Run { run, event, generation, lease_until }: Run) -> QueuedRun {
+        let token = Cancellation::default();
+        let context = EventContext::until(self.subscription_id, generation, lease_until, token.clone());
+        let report = Report::new(run, &event, &context, &self.queue);
+        self.tokens.insert(run, token);
+        QueuedRun { event, context, report }
+    }
+}
+
+impl Handler<Runs> for HandlerPool {
     type Result = ();
 
-    fn handle(&mut self, message: Run, ctx: &mut Context<Self>) {
-        let token = Cancellation::default();
-        let context = EventContext::until(self.subscription_id, message.generation, message.lease_until, token.clone());
-        let report = Report::new(message.run, &message.event, &context, &self.queue);
-        self.tokens.insert(message.run, token);
-        let need = self.queue.push(QueuedRun { event: message.event, context, report });
+    fn handle(&mut self, message: Runs, ctx: &mut Context<Self>) {
+        let runs: Vec<_> = message.0.into_iter().map(|run| self.prepare(run)).collect();
+        let need = self.queue.push(runs);
         self.hire_if(need);
         self.dispatched = Some(now());
         self.tick_later(ctx);

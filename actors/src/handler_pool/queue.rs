@@ -159,11 +159,11 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a run.
-    pub(super) fn push(&self, run: Run) -> Hire {
+    /// Queues runs.
+    pub(super) fn push(&self, runs: impl IntoIterator<Item = Run>) -> Hire {
         let wake = {
             let mut state = self.state();
-            state.runs.push_back(run);
+            state.runs.extend(runs);
             if state.may_linger() { Wake::Nobody } else { state.wake() }
         };
         wake.send()

@@ -36,9 +36,9 @@ async fn next(queue: &Queue, seat: &Arc<Seat>, hired: &std::cell::Cell<usize>) -
 #[actix::test]
 async fn a_burst_makes_threads_one_after_the_other() {
     let queue = Arc::new(Queue::new(3));
-    assert_eq!(queue.push(run(&queue, 1)), Hire::Thread);
-    assert_eq!(queue.push(run(&queue, 2)), Hire::Nobody, "one is on its way");
-    assert_eq!(queue.push(run(&queue, 3)), Hire::Nobody);
+    assert_eq!(queue.push([run(&queue, 1)]), Hire::Thread);
+    assert_eq!(queue.push([run(&queue, 2)]), Hire::Nobody, "one is on its way");
+    assert_eq!(queue.push([run(&queue, 3)]), Hire::Nobody);
     let hired = std::cell::Cell::new(0);
     assert_eq!(next(&queue, &Seat::hired(), &hired).await, 1);
     assert_eq!(hired.get(), 1, "for the second");
@@ -52,13 +52,13 @@ async fn a_burst_makes_threads_one_after_the_other() {
 #[actix::test]
 async fn a_resting_thread_is_woken_first() {
     let queue = Arc::new(Queue::new(3));
-    assert_eq!(queue.push(run(&queue, 1)), Hire::Thread);
+    assert_eq!(queue.push([run(&queue, 1)]), Hire::Thread);
     let (seat, hired) = (Seat::hired(), std::cell::Cell::new(0));
     assert_eq!(next(&queue, &seat, &hired).await, 1);
     let waits = next(&queue, &seat, &hired);
     let pushes = async {
         tokio::task::yield_now().await;
-        assert_eq!(queue.push(run(&queue, 2)), Hire::Nobody);
+        assert_eq!(queue.push([run(&queue, 2)]), Hire::Nobody);
     };
     let (n, ()) = futures_util::future::join(waits, pushes).await;
     assert_eq!((n, hired.get(), queue.threads()), (2, 0, 1));
@@ -68,7 +68,7 @@ async fn a_resting_thread_is_woken_first() {
 #[actix::test]
 async fn a_thread_that_is_held_up_is_replaced_by_the_next() {
     let queue = Arc::new(Queue::new(2));
-    assert_eq!(queue.push(run(&queue, 1)), Hire::Thread);
+    assert_eq!(queue.push([run(&queue, 1)]), Hire::Thread);
     let (taken, need) = queue.nudge(u64::MAX);
     assert_eq!((taken, need), (Some(0), Hire::Nobody), "a first look");
     assert_eq!(queue.nudge(0), (Some(0), Hire::Thread), "nothing has moved since");
@@ -82,7 +82,7 @@ async fn a_thread_that_is_held_up_is_replaced_by_the_next() {
 async fn threads_that_can_not_be_made_take_no_place_from_those_that_can() {
     let queue = Arc::new(Queue::new(2));
     let handlers = Arc::new(Handlers { factory: shared(handler_fn(|_, _| async { Ok(()) })), settled: None });
-    let mut need = queue.push(run(&queue, 1));
+    let mut need = queue.push([run(&queue, 1)]);
     for _ in 0..10 {
         assert_eq!(need, Hire::Thread);
         // That thread has no actix system, so no arbiter can be made there.
@@ -104,7 +104,7 @@ async fn threads_that_can_not_be_made_take_no_place_from_those_that_can() {
 fn a_run_that_is_dropped_says_that_its_handler_is_gone() {
     let queue = Arc::new(Queue::new(2));
     drop(run(&queue, 1));
-    let _ = queue.push(run(&queue, 2));
+    let _ = queue.push([run(&queue, 2)]);
     queue.close();
     let (ended, _) = queue.collect(Pace::Hurried);
     let ended: Vec<_> = ended.iter().map(|ended| (ended.run, ended.outcome)).collect();
@@ -148,15 +148,15 @@ async fn starts_linger_while_many_proofs_queue() {
     let queue = Arc::new(Queue::new(32));
     let _ = queue.collect(Pace::Busy(8));
     for n in 1..=3 {
-        assert_eq!(queue.push(run(&queue, n)), Hire::Nobody);
+        assert_eq!(queue.push([run(&queue, n)]), Hire::Nobody);
     }
-    assert_eq!(queue.push(run(&queue, 4)), Hire::Thread);
+    assert_eq!(queue.push([run(&queue, 4)]), Hire::Thread);
     let queue = Arc::new(Queue::new(32));
     let _ = queue.collect(Pace::Busy(8));
-    assert_eq!(queue.push(run(&queue, 1)), Hire::Nobody);
+    assert_eq!(queue.push([run(&queue, 1)]), Hire::Nobody);
     assert_eq!(queue.tick().2, Hire::Thread);
     let queue = Arc::new(Queue::new(32));
     let _ = queue.collect(Pace::Busy(8));
-    assert_eq!(queue.push(run(&queue, 1)), Hire::Nobody);
+    assert_eq!(queue.push([run(&queue, 1)]), Hire::Nobody);
     assert_eq!(queue.collect(Pace::Busy(7)).1, Hire::Thread, "no longer many");
 }

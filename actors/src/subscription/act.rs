@@ -6,11 +6,10 @@ use perilune_proto::limits::CONTROL_REQUEST_TIMEOUT;
 use tracing::Level;
 
 use super::Subscription;
-use crate::acknowledger::Commit;
 use crate::cause::label;
 use crate::connection::{CloseConnection, Dial};
 use crate::error::RunError;
-use crate::handler_pool::{Cancel, DrainReceipts, Receipt, Run};
+use crate::handler_pool::{Cancel, DrainReceipts, Receipt};
 use crate::heartbeat::{StartBeat, StopBeat};
 use crate::notice::Offered;
 use crate::run_state::RunResult;
@@ -18,6 +17,10 @@ use crate::run_state::RunResult;
 impl Subscription {
     /// Carries one action out.
     pub(super) fn perform(&mut self, action: Action, ctx: &mut Context<Self>) {
+        let Some(action) = self.gathered.join(action) else { return };
+        if !matches!(action, Action::Notify(_)) {
+            self.send_gathered(ctx);
+        }
         let children = self.children(ctx);
         match action {
             Action::Dial { epoch, capacity } => children.connection.do_send(Dial { epoch, capacity }),
@@ -27,18 +30,24 @@ impl Subscription {
                 children.heartbeat.do_send(StartBeat { epoch, interval, connection });
             }
             Action::StopHeartbeat { epoch } => children.heartbeat.do_send(StopBeat { epoch }),
-            Action::Ack { epoch, proof } => children.acknowledger.do_send(Commit { epoch, proof }),
-            Action::Start { run, event, generation, lease_ends } => {
-                let event_id = event.event_id;
-                children.pool.do_send(Run { run, event, generation, lease_until: lease_ends });
-                self.telemetry.started(event_id, lease_ends);
-            }
             Action::Signal { run, signal } => children.pool.do_send(Cancel { run, signal }),
             Action::Respawn(role) => self.respawn(role, ctx),
             Action::Notify(notice) => self.notify(notice, ctx),
             Action::Finish(report) => self.finish(report, ctx),
             // The vocabulary may grow, but not behind the shell's back: both are one release.
             action => tracing::error!(action = ?action, "perilune.action_unknown"),
+        }
+    }
+
+    /// Sends what was gathered, before anything that it must not overtake and at the end of a step.
+    pub(super) fn send_gathered(&mut self, ctx: &mut Context<Self>) {
+        let (runs, commit) = self.gathered.take();
+        if let Some(runs) = runs {
+            runs.0.iter().for_each(|run| self.telemetry.started(run.event.event_id, run.lease_until));
+            self.children(ctx).pool.do_send(runs);
+        }
+        if let Some(commit) = commit {
+            self.children(ctx).acknowledger.do_send(commit);
         }
     }
 

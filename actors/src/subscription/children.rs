@@ -7,7 +7,7 @@ use actix::prelude::*;
 use perilune_proto::consumer::{Epoch, Role};
 
 use super::Subscription;
-use crate::acknowledger::{Acknowledger, Attach};
+use crate::acknowledger::{Acknowledger, Attach, Detach};
 use crate::connection::{Connection, ConnectionLinks};
 use crate::custody::{ExitGuard, Life, Owned};
 use crate::handler_pool::{HandlerPool, PoolSpawn};
@@ -54,7 +54,7 @@ impl Children {
         self.lives[place(role)] = life;
         match role {
             Role::Connection => {
-                self.attached = None;
+                self.detach();
                 self.connection = connection(spec, life, ctx);
             }
             Role::Heartbeat => self.heartbeat = heartbeat(life, ctx),
@@ -73,6 +73,13 @@ impl Children {
         self.attached = Some(epoch);
         let connection = (*self.connection).clone().recipient();
         self.acknowledger.do_send(Attach { epoch, connection });
+    }
+
+    /// The connection is over, if there was one.
+    pub(super) fn detach(&mut self) {
+        if self.attached.take().is_some() {
+            self.acknowledger.do_send(Detach);
+        }
     }
 }
 

@@ -10,17 +10,18 @@
 //! ```
 //!
 //! No rule lives here: which event may start, which proof goes next, how long to wait and when to stop are the
-//! machine's. `children` makes the four, `act` performs actions, this file hears.
+//! machine's. `children` makes the four, `act` performs actions, `gathered` joins them, this file hears.
 
 mod act;
 mod children;
+mod gathered;
 
 use std::sync::Arc;
 
 use actix::prelude::*;
 use perilune_proto::consumer::{Input, LinkState};
 
-use crate::acknowledger::AckAnswered;
+use crate::acknowledger::{AcksAnswered, Answered};
 use crate::connection::{Connected, ConnectionEnded, DeliveriesArrived, Phase};
 use crate::custody::{ChildExited, Custody};
 use crate::error::Source;
@@ -30,6 +31,7 @@ use crate::spec::Spec;
 use crate::telemetry::Telemetry;
 use crate::timer::Timer;
 use children::Children;
+use gathered::Gathered;
 
 /// Runs one subscription: owns the machine and the four actors that act for it.
 pub(crate) struct Subscription {
@@ -38,6 +40,7 @@ pub(crate) struct Subscription {
     /// They end with this actor. Made when it starts.
     children: Option<Children>,
     timer: Timer,
+    gathered: Gathered,
     telemetry: Telemetry,
     /// The client's error behind the last end of a connection, for the run's.
     source: Option<Source>,
@@ -55,6 +58,7 @@ impl Subscription {
             custody,
             children: None,
             timer: Timer::default(),
+            gathered: Gathered::default(),
             telemetry,
             source: None,
             pace: Pace::Hurried,
@@ -78,6 +82,7 @@ impl Subscription {
         while let Some(action) = self.custody.with(|machine| machine.poll_action()) {
             self.perform(action, ctx);
         }
+        self.send_gathered(ctx);
         let before = self.pace;
         self.show();
         if (before == Pace::Hurried) != (self.pace == Pace::Hurried) {
@@ -163,6 +168,7 @@ impl Handler<ConnectionEnded> for Subscription {
     fn handle(&mut self, message: ConnectionEnded, ctx: &mut Context<Self>) {
         let ConnectionEnded { epoch, phase, cause, source } = message;
         self.source = source;
+        self.children(ctx).detach();
         let input = match phase {
             Phase::Dialling => Input::DialFailed { epoch, cause },
             Phase::Open => Input::Disconnected { epoch, cause },
@@ -179,13 +185,16 @@ impl Handler<PingAnswered> for Subscription {
     }
 }
 
-impl Handler<AckAnswered> for Subscription {
+impl Handler<AcksAnswered> for Subscription {
     type Result = ();
 
-    fn handle(&mut self, message: AckAnswered, ctx: &mut Context<Self>) {
-        let AckAnswered { epoch, event_id, generation, answer, took } = message;
-        self.telemetry.answered(event_id, &answer, took);
-        self.hear(Input::AckAnswered { epoch, event_id, generation, answer }, ctx);
+    fn handle(&mut self, message: AcksAnswered, ctx: &mut Context<Self>) {
+        let epoch = message.epoch;
+        for Answered { event_id, generation, answer, took } in message.answers {
+            self.telemetry.answered(event_id, &answer, took);
+            self.custody.hear(Input::AckAnswered { epoch, event_id, generation, answer });
+        }
+        self.drive(ctx);
         self.collect(ctx);
     }
 }

@@ -3,28 +3,27 @@
 //! Every epoch that it is asked to dial ends with exactly one [`ConnectionEnded`], after which it says nothing more
 //! about it. Its own crash is told by its exit guard instead.
 
+mod attendant;
+
 use std::error::Error;
-use std::future::Future as _;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context as Task, Poll, Waker};
 
 use actix::WeakRecipient;
 use actix::prelude::*;
 use futures_util::FutureExt as _;
-use futures_util::stream::unfold;
 use perilune_client::{Client, Connection as Session, ConnectionError, DialError, EventRegistration, MessageId};
-use perilune_client::{NewMessageId as _, Received};
+use perilune_client::NewMessageId as _;
 use perilune_proto::EventProof;
-use perilune_proto::consumer::{AckAnswer, CauseCode, Delivered, DisconnectCause, Enabled, Epoch, PingAnswer, Replay};
+use perilune_proto::consumer::{CauseCode, Delivered, DisconnectCause, Enabled, Epoch, PingAnswer};
 use perilune_proto::scalar::SubscriptionId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
 
+use crate::acknowledger::AcksAnswered;
 use crate::cause::{cause_of_connection, cause_of_dial, cause_of_request};
 use crate::custody::ExitGuard;
-
-/// Deliveries handed on in one message: as many as a session can have outstanding.
-const BATCH: usize = 32;
+use attendant::{Attendant, Orders};
 
 /// Owns one socket. One a subscription.
 pub(crate) struct Connection {
@@ -52,10 +51,17 @@ enum Link {
     Up(Epoch, Open),
 }
 
-/// A session that is closed when it is dropped, whoever else still waits for an answer on it.
-struct Open(Session);
+/// An open session and the task beside it.
+struct Open {
+    session: OpenSession,
+    orders: Rc<Orders>,
+    _attendant: Abort,
+}
 
-impl Drop for Open {
+/// A session that is closed when it is dropped, whoever else still waits for an answer on it.
+struct OpenSession(Session);
+
+impl Drop for OpenSession {
     fn drop(&mut self) {
         // The first poll asks for the close; its end is awaited elsewhere.
         let _ = self.0.close().now_or_never();
@@ -75,13 +81,6 @@ impl Drop for Abort {
     fn drop(&mut self) {
         self.0.abort();
     }
-}
-
-/// What the reader finds.
-enum Read {
-    Deliveries(Vec<Received>),
-    /// The read loop has ended and the socket is closed.
-    End(ConnectionError),
 }
 
 impl Connection {
@@ -116,23 +115,29 @@ impl Connection {
         if let Some(up) = self.up.connected.upgrade() {
             up.do_send(connected);
         }
-        let reads = unfold(Some(session.clone()), move |session| async move {
-            let session = session?;
-            match read(&session).await {
-                Ok(batch) => Some(((epoch, Read::Deliveries(batch)), Some(session))),
-                Err(error) => {
-                    session.closed().await;
-                    Some(((epoch, Read::End(error)), None))
-                }
-            }
-        });
-        ctx.add_stream(reads);
+        let orders = Rc::<Orders>::default();
+        let attendant =
+            Attendant::new(epoch, session.clone(), Rc::clone(&orders), self.up.delivered.clone());
+        let attends = actix_rt::spawn(attendant.attend());
+        let attendant = Abort(attends.abort_handle());
+        ctx.spawn(attends.into_actor(self).map(move |ended, actor, ctx| actor.session_over(epoch, ended, ctx)));
         let watched = session.clone();
         actix_rt::spawn(async move {
             watched.closed().await;
             drop(slot);
         });
-        self.link = Link::Up(epoch, Open(session));
+        self.link = Link::Up(epoch, Open { session: OpenSession(session), orders, _attendant: attendant });
+    }
+
+    fn session_over(&mut self, epoch: Epoch, ended: Result<ConnectionError, JoinError>, ctx: &mut Context<Self>) {
+        if self.open(epoch).is_none() {
+            return;
+        }
+        match ended {
+            Ok(error) => self.end(epoch, Phase::Open, cause_of_connection(&error), Some(Arc::new(error))),
+            // The task panicked: the exit guard tells.
+            Err(_) => ctx.stop(),
+        }
     }
 
     fn end(
@@ -154,53 +159,16 @@ impl Connection {
         }
     }
 
-    fn session(&self, epoch: Epoch) -> Option<Session> {
+    fn open(&self, epoch: Epoch) -> Option<&Open> {
         match &self.link {
-            Link::Up(up, session) if *up == epoch => Some(session.0.clone()),
+            Link::Up(up, open) if *up == epoch => Some(open),
             _ => None,
         }
     }
 }
 
-/// Waits for a delivery, then takes along what has come with it: one message up the tree for all of them.
-async fn read(session: &Session) -> Result<Vec<Received>, ConnectionError> {
-    let mut batch = vec![session.next().await?];
-    while batch.len() < BATCH {
-        // An error is found again by the next call.
-        let Some(Ok(more)) = session.next().now_or_never() else { break };
-        batch.push(more);
-    }
-    Ok(batch)
-}
-
 impl Actor for Connection {
     type Context = Context<Self>;
-}
-
-impl StreamHandler<(Epoch, Read)> for Connection {
-    fn handle(&mut self, (epoch, read): (Epoch, Read), _ctx: &mut Context<Self>) {
-        if self.session(epoch).is_none() {
-            return;
-        }
-        match read {
-            Read::Deliveries(batch) => {
-                if let Some(up) = self.up.delivered.upgrade() {
-                    let deliveries = batch.into_iter().map(delivered).collect();
-                    up.do_send(DeliveriesArrived { epoch, deliveries });
-                }
-            }
-            Read::End(error) => self.end(epoch, Phase::Open, cause_of_connection(&error), Some(Arc::new(error))),
-        }
-    }
-
-    /// A session's reader has ended; the actor goes on.
-    fn finished(&mut self, _ctx: &mut Context<Self>) {}
-}
-
-fn delivered(received: Received) -> Delivered {
-    let lease = received.lease();
-    let delivery = received.into_delivery();
-    Delivered { proof: delivery.proof, event: Arc::new(delivery.event), lease }
 }
 
 /// To [`Connection`]: open a session under this number. Answered by [`Connected`] or [`ConnectionEnded`].
@@ -249,9 +217,9 @@ impl Handler<CloseConnection> for Connection {
             Link::Dialling(dialling, _) if *dialling == epoch => {
                 self.end(epoch, Phase::Dialling, CauseCode::Closed.into(), None);
             }
-            Link::Up(up, session) if *up == epoch => {
-                let session = session.0.clone();
-                // The reader reports the end.
+            Link::Up(up, open) if *up == epoch => {
+                let session = open.session.0.clone();
+                // The task beside it reports the end.
                 ctx.spawn(async move { session.close().await }.into_actor(self));
             }
             _ => {}
@@ -259,41 +227,32 @@ impl Handler<CloseConnection> for Connection {
     }
 }
 
-/// To [`Connection`]: report a proof under a new message id. Answered with what the platform said, or with nothing
-/// when the connection ended first; whether the proof was taken is unknown then.
-#[derive(Debug, Message)]
-#[rtype(result = "Option<AckAnswer>")]
-pub(crate) struct SendAck {
+/// To [`Connection`]: report these proofs, one in flight at a time, behind those that it has. Each that gets an answer
+/// is answered in an [`AcksAnswered`], in order; those of a connection that has ended are not, and whether they were
+/// taken is unknown.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct SendAcks {
     /// On which connection.
     pub epoch: Epoch,
-    /// What confirms the delivery.
-    pub proof: EventProof,
+    /// What confirms the deliveries. At most the capacity.
+    pub proofs: Vec<EventProof>,
+    /// Who is told.
+    pub answer_to: WeakRecipient<AcksAnswered>,
 }
 
-impl Handler<SendAck> for Connection {
-    type Result = ResponseFuture<Option<AckAnswer>>;
+impl Handler<SendAcks> for Connection {
+    type Result = ();
 
-    fn handle(&mut self, message: SendAck, _ctx: &mut Context<Self>) -> Self::Result {
-        let session = self.session(message.epoch);
-        let mut answer = Box::pin(async move {
-            let session = session?;
-            match session.ack(MessageId::new(), &message.proof).await {
-                Ok(receipt) if receipt.replayed => Some(AckAnswer::Confirmed { replay: Replay::Replayed }),
-                Ok(_) => Some(AckAnswer::Confirmed { replay: Replay::First }),
-                Err(error) if error.is_proof_lost() => Some(AckAnswer::Lost),
-                Err(error) => cause_of_request(&error).map(AckAnswer::Refused),
-            }
-        });
-        // The first poll hands the frame to the socket's task; the rest only waits. So the frame is on its way before
-        // anything else that this thread has to do.
-        match answer.as_mut().poll(&mut Task::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
-            Poll::Pending => answer,
+    fn handle(&mut self, message: SendAcks, _ctx: &mut Context<Self>) {
+        if let Some(open) = self.open(message.epoch) {
+            open.orders.take(message.proofs, message.answer_to);
         }
     }
 }
 
-/// To [`Connection`]: keep the session. Answered as [`SendAck`] is.
+/// To [`Connection`]: keep the session. Answered with what the platform said, or with nothing when the connection
+/// ended first.
 #[derive(Debug, Message)]
 #[rtype(result = "Option<PingAnswer>")]
 pub(crate) struct SendPing {
@@ -305,7 +264,7 @@ impl Handler<SendPing> for Connection {
     type Result = ResponseFuture<Option<PingAnswer>>;
 
     fn handle(&mut self, message: SendPing, _ctx: &mut Context<Self>) -> Self::Result {
-        let session = self.session(message.epoch);
+        let session = self.open(message.epoch).map(|open| open.session.0.clone());
         Box::pin(async move {
             let session = session?;
             match session.ping(MessageId::new()).await {
