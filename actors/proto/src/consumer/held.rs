@@ -19,7 +19,6 @@
 //! later session brings.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::action::{Action, Epoch, RunId};
@@ -134,8 +133,8 @@ impl HeldEvents {
     fn succeed(&mut self, lease: Lease) -> Arrival {
         let planted = self.planted;
         let Some(held) = self.held.get_mut(&lease.event_id()) else { return Arrival::Stale };
-        let newest = held.successor.as_ref().map_or_else(|| held.proof(), |successor| &successor.proof);
-        let newer = lease.supersedes(held.proof()) && lease.supersedes(newest);
+        let newest = held.successor.as_ref().map_or(&held.proof, |successor| &successor.proof);
+        let newer = lease.supersedes(&held.proof) && lease.supersedes(newest);
         if !newer && !planted.is(Mutation::NoGenerationCheck) {
             return Arrival::Stale;
         }
@@ -162,11 +161,11 @@ impl HeldEvents {
         };
         self.last_run.0 += 1;
         let run = self.last_run;
-        let (event_id, event) = (lease.event_id(), Arc::clone(&lease.event));
-        let (generation, lease_ends) = (lease.proof.generation, lease.ends);
-        let state = State::Running { run, lease, lapse: Lapse::Untold };
+        let Lease { proof, event, ends: lease_ends } = lease;
+        let (event_id, generation) = (proof.event_id, proof.generation);
+        let state = State::Running { run, ends: lease_ends, lapse: Lapse::Untold };
         // Nothing is replaced: an event that is held gets no second run.
-        if let Some(beside) = self.held.insert(event_id, Held { state, successor: None }) {
+        if let Some(beside) = self.held.insert(event_id, Held { proof, state, successor: None }) {
             self.forget(&beside);
         }
         self.runs.insert(run, event_id);
@@ -200,18 +199,19 @@ impl HeldEvents {
         if let Some(ends) = held.untold() {
             self.lapses.remove(ends);
         }
-        let mut proof = held.proof().clone();
+        let mut proof = held.proof.clone();
         if let (true, Some(successor)) = (self.planted.is(Mutation::AnotherProof), &held.successor) {
             proof = successor.proof.clone();
+            held.proof = proof.clone();
         }
-        held.state = State::Committed { proof: proof.clone() };
+        held.state = State::Committed;
         Some(proof)
     }
 
     /// Ends a run whose handler did not say ok. None if no such run is known.
     pub(super) fn fail(&mut self, run: RunId) -> Option<(EventId, Generation)> {
         let event_id = self.runs.remove(&run)?;
-        let generation = self.held.get(&event_id)?.proof().generation;
+        let generation = self.held.get(&event_id)?.proof.generation;
         if !self.planted.is(Mutation::SlotLeak) {
             self.pass_on(event_id);
         }
@@ -267,22 +267,22 @@ impl HeldEvents {
             return lapsed;
         }
         let Self { waiting, inherited, held, lapses, successors, .. } = self;
-        let mut gone = |lease: &Lease, run| {
-            lapses.remove(lease.ends);
-            lapsed.push(Lapsed { event_id: lease.event_id(), generation: lease.proof.generation, run });
+        let mut gone = |proof: &EventProof, ends, run| {
+            lapses.remove(ends);
+            lapsed.push(Lapsed { event_id: proof.event_id, generation: proof.generation, run });
         };
         if !self.planted.is(Mutation::LapsedStarts) {
             waiting.retain(|(_, lease)| {
                 let runs_on = lease.ends > now;
                 if !runs_on {
-                    gone(lease, None);
+                    gone(&lease.proof, lease.ends, None);
                 }
                 runs_on
             });
             inherited.retain(|lease| {
                 let runs_on = lease.ends > now;
                 if !runs_on {
-                    gone(lease, None);
+                    gone(&lease.proof, lease.ends, None);
                     *successors -= 1;
                 }
                 runs_on
@@ -290,14 +290,14 @@ impl HeldEvents {
         }
         for held in held.values_mut() {
             if let Some(successor) = held.successor.take_if(|successor| successor.ends <= now) {
-                gone(&successor, None);
+                gone(&successor.proof, successor.ends, None);
                 *successors -= 1;
             }
-            if let State::Running { run, lease, lapse: lapse @ Lapse::Untold } = &mut held.state
-                && lease.ends <= now
+            if let State::Running { run, ends, lapse: lapse @ Lapse::Untold } = &mut held.state
+                && *ends <= now
             {
                 *lapse = Lapse::Told;
-                gone(lease, Some(*run));
+                gone(&held.proof, *ends, Some(*run));
             }
         }
         lapsed
@@ -336,7 +336,7 @@ impl HeldEvents {
 
     /// Holds a proof that an earlier machine of the same run had committed.
     pub(super) fn adopt(&mut self, proof: EventProof) {
-        self.held.insert(proof.event_id, Held { state: State::Committed { proof }, successor: None });
+        self.held.insert(proof.event_id, Held { proof, state: State::Committed, successor: None });
     }
 
     /// Runs under way, oldest first.
@@ -359,7 +359,7 @@ impl HeldEvents {
     pub(super) fn outline(&self) -> Vec<super::HeldOutline> {
         let outline = |(event_id, held): (&EventId, &Held)| super::HeldOutline {
             event_id: *event_id,
-            generation: held.proof().generation,
+            generation: held.proof.generation,
             running: held.is_running(),
             lapse_told: matches!(held.state, State::Running { lapse: Lapse::Told, .. }),
             successor: held.successor.as_ref().map(|successor| successor.proof.generation),

@@ -35,32 +35,25 @@ pub(super) enum Lapse {
 }
 
 /// How far it is.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum State {
-    Running { run: RunId, lease: Lease, lapse: Lapse },
-    // The event itself is no longer needed; the proof is with `Proofs`.
-    Committed { proof: EventProof },
+    Running { run: RunId, ends: Instant, lapse: Lapse },
+    Committed,
 }
 
-/// An event in its slot.
+/// An event in its slot. The event itself went to its handler, which alone needs it.
 #[derive(Debug, Clone)]
 pub(super) struct Held {
+    pub(super) proof: EventProof,
     pub(super) state: State,
     pub(super) successor: Option<Lease>,
 }
 
 impl Held {
-    pub(super) const fn proof(&self) -> &EventProof {
-        match &self.state {
-            State::Running { lease, .. } => &lease.proof,
-            State::Committed { proof } => proof,
-        }
-    }
-
     /// When the lease of a run ends that has not been told of it yet.
     pub(super) const fn untold(&self) -> Option<Instant> {
-        match &self.state {
-            State::Running { lease, lapse: Lapse::Untold, .. } => Some(lease.ends),
+        match self.state {
+            State::Running { ends, lapse: Lapse::Untold, .. } => Some(ends),
             _ => None,
         }
     }
