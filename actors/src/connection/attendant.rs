@@ -4,10 +4,12 @@
 //! next proof before anybody hears of the last one's receipt. What it has to tell waits only while proofs enough are
 //! on their way, so that nobody is idle, and never longer than [`LINGER`].
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use actix::WeakRecipient;
@@ -16,7 +18,6 @@ use futures_util::future::{Fuse, FusedFuture as _};
 use perilune_client::{Connection as Session, ConnectionError, MessageId, NewMessageId as _, Received};
 use perilune_proto::EventProof;
 use perilune_proto::consumer::{AckAnswer, AckQueue, Delivered, Epoch, Replay};
-use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep_until};
 
 use super::DeliveriesArrived;
@@ -34,7 +35,8 @@ const LINGER: Duration = Duration::from_millis(1);
 pub(super) struct Orders {
     proofs: RefCell<AckQueue>,
     answer_to: RefCell<Option<WeakRecipient<AcksAnswered>>>,
-    more: Notify,
+    came: Cell<bool>,
+    waits: RefCell<Option<Waker>>,
 }
 
 impl Orders {
@@ -43,7 +45,29 @@ impl Orders {
         *self.answer_to.borrow_mut() = Some(answer_to);
         let mut queue = self.proofs.borrow_mut();
         proofs.into_iter().for_each(|proof| queue.push(proof));
-        self.more.notify_one();
+        self.came.set(true);
+        if let Some(waits) = self.waits.borrow_mut().take() {
+            waits.wake();
+        }
+    }
+
+    fn on_their_way(&self) -> usize {
+        self.proofs.borrow().len()
+    }
+
+    /// Waits until proofs have come.
+    async fn came(&self) {
+        poll_fn(|cx| {
+            if self.came.take() {
+                return Poll::Ready(());
+            }
+            let mut waits = self.waits.borrow_mut();
+            if !waits.as_ref().is_some_and(|waits| waits.will_wake(cx.waker())) {
+                *waits = Some(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
     }
 }
 
@@ -85,34 +109,56 @@ impl Attendant {
 
     /// Works until the read loop has ended and the socket is closed; tells why it did.
     pub(super) async fn attend(mut self) -> ConnectionError {
+        let error = self.exchange().await;
+        self.tell(now());
+        self.session.closed().await;
+        error
+    }
+
+    async fn exchange(&mut self) -> ConnectionError {
         let session = self.session.clone();
         let orders = Rc::clone(&self.orders);
         let mut report = pin!(Fuse::terminated());
-        let error = loop {
+        loop {
             if report.is_terminated()
                 && let Some(proof) = orders.proofs.borrow_mut().send_next()
             {
                 report.set(report_proof(session.clone(), proof).fuse());
             }
+            let plenty = orders.on_their_way() >= BATCH;
+            if plenty {
+                // Deliveries wait in the session's buffer for the next receipt, which is sure to come or to fail.
+                self.arm();
+            }
             tokio::select! {
                 biased;
                 // Polled first: it sends the proof.
                 answer = &mut report, if !report.is_terminated() => self.answered(answer),
-                delivery = session.next() => match delivery {
+                delivery = session.next(), if !plenty => match delivery {
                     Ok(delivery) => self.deliveries.push(delivery),
-                    Err(error) => break error,
+                    Err(error) => return error,
                 },
-                () = orders.more.notified() => {}
-                () = &mut self.alarm, if self.armed => {
-                    self.armed = false;
-                    self.tell(now());
+                () = orders.came() => {}
+                () = &mut self.alarm, if self.armed => self.armed = false,
+            }
+            while self.deliveries.len() < BATCH
+                && let Some(delivery) = session.next().now_or_never()
+            {
+                match delivery {
+                    Ok(delivery) => self.deliveries.push(delivery),
+                    Err(error) => return error,
                 }
             }
             self.tell_if_due();
-        };
-        self.tell(now());
-        session.closed().await;
-        error
+        }
+    }
+
+    /// Comes back here in time, whatever the session does.
+    fn arm(&mut self) {
+        if !self.armed {
+            self.armed = true;
+            self.alarm.as_mut().reset((now() + LINGER).into());
+        }
     }
 
     fn answered(&mut self, answer: Option<(AckAnswer, Duration)>) {
@@ -127,15 +173,14 @@ impl Attendant {
         if self.answers.is_empty() && self.deliveries.is_empty() {
             return;
         }
-        let on_their_way = self.orders.proofs.borrow().len();
+        let on_their_way = self.orders.on_their_way();
         let now = now();
         let somebody_waits = on_their_way == 0 || (on_their_way < BATCH && !self.deliveries.is_empty());
         let full = self.answers.len() >= BATCH || self.deliveries.len() >= BATCH;
         if somebody_waits || full || now.saturating_duration_since(self.told) >= LINGER {
             self.tell(now);
-        } else if !self.armed {
-            self.armed = true;
-            self.alarm.as_mut().reset((now + LINGER).into());
+        } else {
+            self.arm();
         }
     }
 
