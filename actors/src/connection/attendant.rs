@@ -25,8 +25,10 @@ use crate::acknowledger::{AcksAnswered, Answered};
 use crate::cause::cause_of_request;
 use crate::clock::now;
 
-/// What is told in one message at most; so many proofs on their way are enough to let what is to be told wait.
-const BATCH: usize = 8;
+/// What is told in one message at most.
+const BATCH: usize = 16;
+/// So many proofs on their way are enough to let what is to be told wait.
+const PLENTY: usize = 8;
 /// How long anything waits to be told.
 const LINGER: Duration = Duration::from_millis(1);
 
@@ -125,7 +127,7 @@ impl Attendant {
             {
                 report.set(report_proof(session.clone(), proof).fuse());
             }
-            let plenty = orders.on_their_way() >= BATCH;
+            let plenty = orders.on_their_way() >= PLENTY;
             if plenty {
                 // Deliveries wait in the session's buffer for the next receipt, which is sure to come or to fail.
                 self.arm();
@@ -175,7 +177,7 @@ impl Attendant {
         }
         let on_their_way = self.orders.on_their_way();
         let now = now();
-        let somebody_waits = on_their_way == 0 || (on_their_way < BATCH && !self.deliveries.is_empty());
+        let somebody_waits = on_their_way == 0 || (on_their_way < PLENTY && !self.deliveries.is_empty());
         let full = self.answers.len() >= BATCH || self.deliveries.len() >= BATCH;
         if somebody_waits || full || now.saturating_duration_since(self.told) >= LINGER {
             self.tell(now);

@@ -6,8 +6,8 @@
 //! - at most one handler thread is on its way at a time; it wakes the next one before it starts to work, if there is
 //!   more to do than it can take;
 //! - while proofs wait for their turn on the wire ([`Pace`]), an `Ok` can only queue behind them, so it is left to be
-//!   collected with the next receipt instead of waking the pool. So is the start of a handler while many wait. The
-//!   pool's tick bounds both to [`LINGER`].
+//!   collected with the next receipt instead of waking the pool. So is the start of a handler while many wait, and
+//!   one thread does the work of several. The pool's tick bounds all three to [`LINGER`].
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ use super::run::{Run, RunEnded};
 pub(super) const LINGER: Duration = Duration::from_millis(2);
 /// Committed proofs from which on starting a handler can wait for the next occasion: their turns take longer.
 const PROOFS_MANY: usize = 8;
-/// Runs that wait for that occasion at most.
+/// Runs that wait for that occasion at most, where no thread is at work.
 const RUNS_LINGERING_MAX: usize = 4;
 
 /// Receipts kept for the `settled` callback; further ones are dropped and counted.
@@ -348,7 +348,13 @@ impl State {
     /// Whether what is queued may wait for the next occasion.
     fn may_linger(&self) -> bool {
         let plenty = matches!(self.pace, Pace::Busy(proofs) if proofs >= PROOFS_MANY);
-        plenty && self.runs.len() < RUNS_LINGERING_MAX
+        let few = self.runs.len() < RUNS_LINGERING_MAX;
+        plenty && (few || self.somebody_works())
+    }
+
+    /// Whether a thread is at work or on its way, and so will look here.
+    fn somebody_works(&self) -> bool {
+        self.threads > self.parked.len()
     }
 
     fn take(&mut self) -> Option<Job> {

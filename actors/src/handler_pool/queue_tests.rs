@@ -151,6 +151,11 @@ async fn starts_linger_while_many_proofs_queue() {
         assert_eq!(queue.push([run(&queue, n)]), Hire::Nobody);
     }
     assert_eq!(queue.push([run(&queue, 4)]), Hire::Thread);
+    assert_eq!(queue.push((5..=12).map(|n| run(&queue, n))), Hire::Nobody);
+    let hired = std::cell::Cell::new(0);
+    assert_eq!(next(&queue, &Seat::hired(), &hired).await, 1);
+    assert_eq!(hired.get(), 0, "the one at work does it all");
+    assert_eq!(queue.tick().2, Hire::Thread, "unless it takes too long");
     let queue = Arc::new(Queue::new(32));
     let _ = queue.collect(Pace::Busy(8));
     assert_eq!(queue.push([run(&queue, 1)]), Hire::Nobody);
