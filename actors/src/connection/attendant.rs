@@ -101,8 +101,8 @@ impl Attendant {
             session,
             orders,
             delivered,
-            answers: Vec::new(),
-            deliveries: Vec::new(),
+            answers: Vec::with_capacity(BATCH),
+            deliveries: Vec::with_capacity(BATCH),
             told,
             alarm: Box::pin(sleep_until(told.into())),
             armed: false,
@@ -190,7 +190,7 @@ impl Attendant {
         self.told = now;
         let epoch = self.epoch;
         if !self.answers.is_empty() {
-            let answers = std::mem::take(&mut self.answers);
+            let answers = std::mem::replace(&mut self.answers, Vec::with_capacity(BATCH));
             if let Some(to) = self.orders.answer_to.borrow().as_ref().and_then(WeakRecipient::upgrade) {
                 to.do_send(AcksAnswered { epoch, answers });
             }

@@ -1,7 +1,7 @@
 //! Each action's effect. What an action means stands in the machine's vocabulary.
 
 use actix::prelude::*;
-use perilune_proto::consumer::{Action, FinishReport, Input, Notice, Role};
+use perilune_proto::consumer::{Action, FinishReport, Notice, Role};
 use perilune_proto::limits::CONTROL_REQUEST_TIMEOUT;
 use tracing::Level;
 
@@ -64,7 +64,7 @@ impl Subscription {
             self.settle(Receipt { subscription_id, event_id, generation, replayed }, ctx);
         }
         if self.spec.run.notices.offer(notice) == Offered::Dropped {
-            self.custody.hear(Input::NoticeDropped);
+            self.gathered.notice_dropped();
         }
     }
 

@@ -1,4 +1,7 @@
-//! Actions of one step that go out as one message: an actor's message costs more than a small handler.
+//! What comes together in one step: an actor's message costs more than a small handler, and a machine's input more
+//! than a number.
+
+use std::num::NonZeroU64;
 
 use perilune_proto::EventProof;
 use perilune_proto::consumer::{Action, Epoch};
@@ -13,6 +16,8 @@ pub(super) struct Gathered {
     proofs: Vec<EventProof>,
     /// On which connection; a step knows one.
     epoch: Option<Epoch>,
+    /// Notices that nobody took.
+    dropped: u64,
 }
 
 impl Gathered {
@@ -32,7 +37,17 @@ impl Gathered {
         }
     }
 
-    /// What has come together.
+    /// Counts a notice that was dropped.
+    pub(super) fn notice_dropped(&mut self) {
+        self.dropped += 1;
+    }
+
+    /// How many notices were dropped, if any were.
+    pub(super) fn take_dropped(&mut self) -> Option<NonZeroU64> {
+        NonZeroU64::new(std::mem::take(&mut self.dropped))
+    }
+
+    /// The messages that have come together.
     pub(super) fn take(&mut self) -> (Option<Runs>, Option<Commit>) {
         let runs = (!self.runs.is_empty()).then(|| Runs(std::mem::take(&mut self.runs)));
         let commit = self.epoch.take().map(|epoch| Commit { epoch, proofs: std::mem::take(&mut self.proofs) });

@@ -83,6 +83,10 @@ impl Subscription {
             self.perform(action, ctx);
         }
         self.send_gathered(ctx);
+        if let Some(dropped) = self.gathered.take_dropped() {
+            // Only counted: nothing follows from it but what time alone brings.
+            return self.hear(Input::NoticesDropped(dropped.get()), ctx);
+        }
         let before = self.pace;
         self.show();
         if (before == Pace::Hurried) != (self.pace == Pace::Hurried) {

@@ -159,7 +159,7 @@ impl Shell {
                 self.finished = false;
                 self.hear(Input::ShellLost);
             }
-            (Step::DropNotice, _) => self.hear(Input::NoticeDropped),
+            (Step::DropNotice, _) => self.hear(Input::NoticesDropped(1)),
             (Step::Stop, _) => {
                 self.stopped = true;
                 self.hear(Input::Stop);

@@ -221,8 +221,8 @@ pub enum Input {
     /// The shell itself crashed and a new one stands around this machine; all four children are gone, and
     /// any action that was polled may or may not have been carried out.
     ShellLost,
-    /// A notice was dropped because its reader is slow. Only counted.
-    NoticeDropped,
+    /// So many notices were dropped because their reader is slow. Only counted.
+    NoticesDropped(u64),
     /// Stop in an orderly way. Again: nothing more.
     Stop,
     /// The instant of [`super::Consumer::poll_timeout`] has come. Too early is harmless.

@@ -171,8 +171,8 @@ impl Consumer {
     /// Hears an input. Total: any input in any state; one that makes no sense there is counted.
     pub fn handle(&mut self, input: Input, now: Instant) {
         self.reconnect.pass(now);
-        if let Input::NoticeDropped = input {
-            self.stats.dropped_notices += 1;
+        if let Input::NoticesDropped(count) = input {
+            self.stats.dropped_notices = self.stats.dropped_notices.saturating_add(count);
         } else if let Input::ShellLost = input {
             self.on_shell_lost(now);
         } else if self.shutdown.report().is_none() {
@@ -199,7 +199,7 @@ impl Consumer {
             Input::Stop => self.begin_stop(EndReason::Stopped, now),
             Input::TimedOut => {}
             // Heard by `handle`, whatever the state.
-            Input::ShellLost | Input::NoticeDropped => {}
+            Input::ShellLost | Input::NoticesDropped(_) => {}
         }
     }
 

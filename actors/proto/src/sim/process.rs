@@ -148,7 +148,7 @@ impl World {
             Action::Start { run, event, .. } => self.run_handler(life, run, event.event_id),
             Action::Signal { run, signal } => self.signal(life, run, signal),
             Action::Notify(_) if self.rng.chance(3) => {
-                self.agenda.plan(soon, Step::Hear { life, input: Input::NoticeDropped });
+                self.agenda.plan(soon, Step::Hear { life, input: Input::NoticesDropped(1) });
             }
             Action::Respawn(_) | Action::Notify(_) => {}
             Action::Finish(report) => self.finished(life, report),

@@ -104,7 +104,7 @@ fn a_clock_that_steps_back_is_borne() {
 #[test]
 fn a_dropped_notice_is_only_counted_even_after_the_end() {
     let mut bench = Bench::up(&options());
-    bench.hear(Input::Stop).disconnect().hear(Input::NoticeDropped);
+    bench.hear(Input::Stop).disconnect().hear(Input::NoticesDropped(1));
     assert_eq!(bench.consumer.stats().dropped_notices, 1);
 }
 
