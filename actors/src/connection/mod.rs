@@ -12,8 +12,8 @@ use std::sync::Arc;
 use actix::WeakRecipient;
 use actix::prelude::*;
 use futures_util::FutureExt as _;
-use perilune_client::{Client, Connection as Session, ConnectionError, DialError, EventRegistration, MessageId};
 use perilune_client::NewMessageId as _;
+use perilune_client::{Client, Connection as Session, ConnectionError, DialError, EventRegistration, MessageId};
 use perilune_proto::EventProof;
 use perilune_proto::consumer::{CauseCode, Delivered, DisconnectCause, Enabled, Epoch, PingAnswer};
 use perilune_proto::scalar::SubscriptionId;
@@ -116,8 +116,7 @@ impl Connection {
             up.do_send(connected);
         }
         let orders = Rc::<Orders>::default();
-        let attendant =
-            Attendant::new(epoch, session.clone(), Rc::clone(&orders), self.up.delivered.clone());
+        let attendant = Attendant::new(epoch, session.clone(), Rc::clone(&orders), self.up.delivered.clone());
         let attends = actix_rt::spawn(attendant.attend());
         let attendant = Abort(attends.abort_handle());
         ctx.spawn(attends.into_actor(self).map(move |ended, actor, ctx| actor.session_over(epoch, ended, ctx)));

@@ -85,10 +85,11 @@ impl Proofs {
     }
 
     fn take_due(&mut self, now: Instant) -> Option<EventProof> {
-        self.handed = self
-            .handed
-            .filter(|handed| handed.count > 1)
-            .map(|handed| Handed { count: handed.count - 1, since: now, ..handed });
+        self.handed = self.handed.filter(|handed| handed.count > 1).map(|handed| Handed {
+            count: handed.count - 1,
+            since: now,
+            ..handed
+        });
         self.queue.pop_front()
     }
 
