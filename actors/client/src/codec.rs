@@ -70,6 +70,11 @@ impl MessageReader {
         &mut self.input
     }
 
+    /// Whether there are bytes that belong to no message yet.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.input.is_empty()
+    }
+
     /// The next complete message, if there is one.
     pub(crate) fn next(&mut self) -> Result<Option<Message>, Breach> {
         if self.over {

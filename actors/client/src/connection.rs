@@ -67,10 +67,9 @@ impl Connection {
     /// # Errors
     /// See [`crate::RequestErrorKind`]. Only a returned receipt is a confirmation.
     pub async fn ack(&self, message_id: MessageId, proof: &EventProof) -> Result<Acked, AckError> {
-        let answer = self.shared.ack(message_id, proof)?;
-        match answer.await {
-            Ok(Answer::Acked(acked)) => Ok(acked),
-            answer => Err(self.no_receipt(answer.ok())),
+        match self.shared.ack(message_id, proof)?.answer().await {
+            Some(Answer::Acked(acked)) => Ok(acked),
+            answer => Err(self.no_receipt(answer)),
         }
     }
 
@@ -79,10 +78,9 @@ impl Connection {
     /// # Errors
     /// See [`crate::RequestErrorKind`].
     pub async fn ping(&self, message_id: MessageId) -> Result<Pong, PingError> {
-        let answer = self.shared.ping(message_id)?;
-        match answer.await {
-            Ok(Answer::Pong(pong)) => Ok(pong),
-            answer => Err(self.no_receipt(answer.ok())),
+        match self.shared.ping(message_id)?.answer().await {
+            Some(Answer::Pong(pong)) => Ok(pong),
+            answer => Err(self.no_receipt(answer)),
         }
     }
 

@@ -23,24 +23,29 @@
 //! | --- | --- |
 //! | `options`, `base_url`, `credential`, `tls` | what a dial needs, checked early and read afresh |
 //! | `tcp`, `connector`, `refusal`, `dial` | the handshake within its time |
-//! | `connection`, `shared` | what a caller holds |
-//! | `pump`, `outgoing`, `codec` | the one task that owns the socket |
+//! | `connection`, `shared`, `requests`, `bell` | what a caller holds, and waits for |
+//! | `pump`, `codec`, `alarm` | the one task that reads the socket |
+//! | `line`, `outgoing` | the socket, and what is written to it |
 //! | `operation` | how an operation of an application stands |
 //! | `error` | what can go wrong, and whether dialling again helps |
 
+mod alarm;
 mod base_url;
+mod bell;
 mod codec;
 mod connection;
 mod connector;
 mod credential;
 mod dial;
 mod error;
+mod line;
 mod message_id;
 mod operation;
 mod options;
 mod outgoing;
 mod pump;
 mod refusal;
+mod requests;
 mod shared;
 mod tcp;
 mod tls;

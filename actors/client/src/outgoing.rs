@@ -1,12 +1,16 @@
 //! Bytes on their way to the socket.
 
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
 use actix_http::ws::{CloseReason, OpCode, Parser};
 use bytes::BytesMut;
 use perilune_proto::wire::CloseCode;
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::io::AsyncWrite;
 use zeroize::Zeroize as _;
 
-/// The frames that are being written. The pump adds to it only when it is empty, so that it stays small.
+/// The frames that are being written. The line adds to it only when it is empty, so that it stays small.
 #[derive(Default)]
 pub(crate) struct Outgoing {
     bytes: BytesMut,
@@ -20,8 +24,8 @@ impl Outgoing {
         self.bytes.is_empty() && !self.unflushed
     }
 
-    pub(crate) fn text(&mut self, text: &str) {
-        self.put(text.as_bytes(), OpCode::Text);
+    pub(crate) fn text(&mut self, text: &[u8]) {
+        self.put(text, OpCode::Text);
     }
 
     pub(crate) fn pong(&mut self, payload: &[u8]) {
@@ -38,23 +42,28 @@ impl Outgoing {
         Parser::write_close(&mut self.bytes, reason, true);
     }
 
-    /// Makes some progress. Dropping the future loses none.
-    pub(crate) async fn write_some(&mut self, socket: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
+    /// Makes some progress.
+    pub(crate) fn poll_write(
+        &mut self,
+        socket: &mut (impl AsyncWrite + Unpin),
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let socket = Pin::new(socket);
         if self.bytes.is_empty() {
-            socket.flush().await?;
+            ready!(socket.poll_flush(cx))?;
             self.unflushed = false;
-            return Ok(());
+            return Poll::Ready(Ok(()));
         }
-        let count = socket.write(&self.bytes[self.written..]).await?;
+        let count = ready!(socket.poll_write(cx, &self.bytes[self.written..]))?;
         if count == 0 {
-            return Err(std::io::ErrorKind::WriteZero.into());
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
         }
         self.written += count;
         self.unflushed = true;
         if self.written == self.bytes.len() {
             self.wipe();
         }
-        Ok(())
+        Poll::Ready(Ok(()))
     }
 
     fn wipe(&mut self) {

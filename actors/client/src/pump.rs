@@ -6,48 +6,31 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use awc::BoxedSocket;
-use bytes::{Bytes, BytesMut};
-use futures_util::FutureExt as _;
-use perilune_proto::session::{Effect, EndCause};
-use perilune_proto::wire::{self, ClientFrame, CloseCode};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
-use zeroize::Zeroizing;
+use bytes::BytesMut;
+use perilune_proto::session::EndCause;
+use perilune_proto::wire::{self, CloseCode};
+use zeroize::Zeroize as _;
 
 use crate::codec::{Message, MessageReader};
-use crate::connection::Received;
 use crate::error::ConnectionError;
+use crate::line::Line;
 use crate::options::Timeouts;
-use crate::outgoing::Outgoing;
-use crate::shared::{Shared, now};
+use crate::shared::{Came, Shared, now};
 
 pub(crate) struct Pump {
     shared: Rc<Shared>,
-    socket: ReadHalf<BoxedSocket>,
-    sink: WriteHalf<BoxedSocket>,
     reader: MessageReader,
-    outgoing: Outgoing,
-    /// Frames that wait for the writer: `register`, or at most 32 control requests.
-    queue: VecDeque<ClientFrame>,
-    /// The answer to the peer's latest ping; RFC 6455 lets earlier ones go unanswered.
-    pong: Option<Bytes>,
-    write_due: Option<Instant>,
-    ended: Option<EndCause>,
+    /// When the latest bytes were read.
+    arrived: Instant,
     timeouts: Timeouts,
-}
-
-/// How far the input was read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Came {
-    /// Up to an answer; more may be there.
-    Answer,
-    /// Up to its end.
-    All,
 }
 
 /// Why the exchange is over, and how to part.
@@ -81,20 +64,8 @@ impl Drop for Farewell {
 
 impl Pump {
     pub(crate) fn new(shared: Rc<Shared>, socket: BoxedSocket, already_read: BytesMut, timeouts: Timeouts) -> Self {
-        let (socket, sink) = tokio::io::split(socket);
-        let reader = MessageReader::new(already_read);
-        Self {
-            shared,
-            socket,
-            sink,
-            reader,
-            outgoing: Outgoing::default(),
-            queue: VecDeque::new(),
-            pong: None,
-            write_due: None,
-            ended: None,
-            timeouts,
-        }
+        shared.line.replace(Some(Line::new(socket, timeouts.write)));
+        Self { shared, reader: MessageReader::new(already_read), arrived: now(), timeouts }
     }
 
     pub(crate) async fn run(mut self) {
@@ -109,119 +80,80 @@ impl Pump {
         }
     }
 
-    async fn exchange(&mut self) -> Result<std::convert::Infallible, End> {
+    async fn exchange(&mut self) -> Result<Infallible, End> {
         loop {
             let came = self.read_messages();
-            if came == Came::Answer {
+            if came == Came::Answer && self.reader.has_more() {
                 // Whoever waited for it may have a next request ready. That goes out before what came with the answer
                 // is read, so that the peer works on the one while this side reads the other.
                 tokio::task::yield_now().await;
             }
-            self.hand_out(now());
-            if let Some(cause) = self.ended.take() {
+            self.shared.carry_out(self.arrived);
+            if let Some(cause) = self.shared.take_end() {
                 return Err(cause.into());
             }
             if self.shared.is_closing() {
                 return Err(End { error: ConnectionError::closed_here(), close: Some(CloseCode::NORMAL) });
             }
-            self.refill();
-            match came {
-                Came::Answer => self.write_at_once()?,
-                Came::All => self.progress().await?,
+            if came == Came::NoAnswer {
+                poll_fn(|cx| self.poll_progress(cx)).await?;
             }
         }
     }
 
-    /// Writes what the socket takes without waiting; the rest is left to the next [`Self::progress`].
-    fn write_at_once(&mut self) -> Result<(), End> {
-        while !self.outgoing.is_idle() {
-            let Some(wrote) = self.outgoing.write_some(&mut self.sink).now_or_never() else { break };
-            wrote?;
+    /// Waits for the first of: a deadline, bytes from the peer, a handle's wish; and writes what there is room for.
+    fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        let mut line = self.shared.line.borrow_mut();
+        let line = line.as_mut().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
+        let _ = line.poll_write(cx)?;
+        if self.shared.poll_wanted(cx).is_ready() {
+            return Poll::Ready(Ok(()));
         }
-        self.wrote();
-        Ok(())
+        if self.poll_deadline(line.write_due(), cx)?.is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        let Poll::Ready(count) = line.poll_read(self.reader.input(), cx)? else { return Poll::Pending };
+        self.arrived = now();
+        if count == 0 {
+            self.shared.with_session(|session| session.peer_closed(CloseCode(1006)));
+        }
+        Poll::Ready(Ok(()))
     }
 
-    /// Some bytes were written: what is left has its time anew.
-    fn wrote(&mut self) {
-        self.write_due = (!self.outgoing.is_idle()).then(|| now() + self.timeouts.write);
-    }
-
-    /// Waits for the first of: bytes from the peer, room for ours, a handle's wish, a deadline.
-    async fn progress(&mut self) -> Result<(), End> {
+    /// Ready when a deadline has been looked at.
+    fn poll_deadline(&self, write_due: Option<Instant>, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let session_due = self.shared.with_session(|session| session.poll_timeout());
-        let due = session_due.map(|(due, _)| due).into_iter().chain(self.write_due).min();
-        let writes = !self.outgoing.is_idle();
-        tokio::select! {
-            count = self.socket.read_buf(self.reader.input()) => {
-                if count? == 0 {
-                    self.shared.with_session(|session| session.peer_closed(CloseCode(1006)));
-                }
-            }
-            wrote = self.outgoing.write_some(&mut self.sink), if writes => {
-                wrote?;
-                self.wrote();
-            }
-            () = self.shared.woken() => {}
-            () = until(due), if due.is_some() => {
-                let now = now();
-                self.shared.with_session(|session| session.timed_out(now));
-                if self.write_due.is_some_and(|due| due <= now) {
-                    return Err(End { error: ConnectionError::write_stalled(), close: None });
-                }
-            }
+        let mut alarm = self.shared.alarm.borrow_mut();
+        if let Some(due) = session_due.map(|(due, _)| due).into_iter().chain(write_due).min() {
+            alarm.cover(due);
         }
-        Ok(())
+        ready!(alarm.poll(cx));
+        let now = now();
+        self.shared.with_session(|session| session.timed_out(now));
+        if write_due.is_some_and(|due| due <= now) {
+            return Poll::Ready(Err(End { error: ConnectionError::write_stalled(), close: None }));
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Hands complete messages to the session, up to the first that answers a request.
     fn read_messages(&mut self) -> Came {
-        let arrived = now();
         loop {
             match self.reader.next() {
-                Ok(None) => return Came::All,
-                Ok(Some(Message::Ping(payload))) => self.pong = Some(payload),
+                Ok(None) => return Came::NoAnswer,
+                Ok(Some(Message::Ping(payload))) => {
+                    if let Some(line) = &mut *self.shared.line.borrow_mut() {
+                        line.pong(payload);
+                    }
+                }
                 Ok(Some(Message::Close(code))) => self.shared.with_session(|session| session.peer_closed(code)),
                 Ok(Some(Message::Text(text))) => self.read_text(text.bytes()),
                 Err(breach) => self.shared.with_session(|session| session.breached(breach)),
             }
-            if self.hand_out(arrived) == Came::Answer {
+            if self.shared.carry_out(self.arrived) == Came::Answer {
                 return Came::Answer;
             }
         }
-    }
-
-    /// Carries the session's effects out. An end is remembered: what came before it still counts.
-    fn hand_out(&mut self, arrived: Instant) -> Came {
-        let mut came = Came::All;
-        while let Some(effect) = self.shared.with_session(|session| session.poll_effect()) {
-            match effect {
-                Effect::Send(frame) => self.queue.push_back(frame),
-                Effect::Welcomed(welcome) => self.shared.set_welcome(welcome),
-                Effect::Deliver(delivery) => self.shared.push(Received::new(delivery, arrived)),
-                Effect::Answered(id, answer) => {
-                    self.shared.answer(id, answer);
-                    came = Came::Answer;
-                }
-                Effect::End(cause) => self.ended = Some(cause),
-            }
-        }
-        came
-    }
-
-    /// Gives the writer its next bytes, once it has written the last ones.
-    fn refill(&mut self) {
-        if !self.outgoing.is_idle() {
-            return;
-        }
-        if let Some(payload) = self.pong.take() {
-            self.outgoing.pong(&payload);
-        }
-        for frame in self.queue.drain(..) {
-            let text = Zeroizing::new(wire::encode_client(&frame));
-            self.outgoing.text(&text);
-        }
-        self.wrote();
     }
 
     fn read_text(&self, text: &[u8]) {
@@ -234,26 +166,21 @@ impl Pump {
 
     /// Says goodbye, and takes what the peer still sends until it closes too: a socket that is dropped
     /// with unread bytes resets the connection, and the close frame could be lost with it.
-    async fn part(&mut self, code: CloseCode) {
-        self.outgoing.close(code);
-        let goodbye = async {
-            while !self.outgoing.is_idle() {
-                self.outgoing.write_some(&mut self.sink).await?;
+    async fn part(&self, code: CloseCode) {
+        let Some(mut line) = self.shared.line.take() else { return };
+        line.close(code);
+        let (mut said, mut heard) = (false, false);
+        let mut scrap = BytesMut::with_capacity(4_096);
+        poll_fn(|cx| {
+            // A failure of either only means that the peer is gone already.
+            said = said || line.poll_goodbye(cx).is_ready();
+            while !heard && let Poll::Ready(read) = line.poll_read(&mut scrap, cx) {
+                heard = !read.is_ok_and(|count| count > 0);
+                scrap[..].zeroize();
+                scrap.clear();
             }
-            self.sink.shutdown().await
-        };
-        let rest = async {
-            let mut scrap = [0; 4096];
-            while self.socket.read(&mut scrap).await.is_ok_and(|count| count > 0) {}
-        };
-        // A failure of either only means that the peer is gone already.
-        let _ = tokio::join!(goodbye, rest);
-    }
-}
-
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due.into()).await,
-        None => std::future::pending().await,
+            if said && heard { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 }

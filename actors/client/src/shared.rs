@@ -1,57 +1,80 @@
 //! What a connection's handles and its pump have in common. Everything here stays on one thread.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use perilune_proto::proof::EventProof;
 use perilune_proto::scalar::MessageId;
-use perilune_proto::session::{Answer, ClientSession, RequestRefused};
+use perilune_proto::session::{ClientSession, Effect, EndCause, RequestRefused};
 use perilune_proto::wire::Welcome;
-use tokio::sync::{Notify, oneshot};
 
+use crate::alarm::Alarm;
+use crate::bell::Bell;
 use crate::connection::Received;
 use crate::error::{ConnectionError, RequestError};
+use crate::line::Line;
+use crate::requests::{Place, Requests};
 
 /// The state of one connection. Borrowed only between awaits.
 pub(crate) struct Shared {
     session: RefCell<ClientSession>,
+    /// `None` before the pump begins and once the socket is closed.
+    pub(crate) line: RefCell<Option<Line>>,
     welcome: RefCell<Option<Welcome>>,
     /// Deliveries that nobody has read: the session keeps them at or below the capacity.
     unread: RefCell<VecDeque<Received>>,
-    /// Who waits for which answer: at most as many as the session has requests in flight.
-    waiting: RefCell<BTreeMap<MessageId, oneshot::Sender<Answer>>>,
+    requests: Requests,
+    /// Why the session is over, until the pump takes note of it.
+    ended: RefCell<Option<EndCause>>,
     error: RefCell<Option<ConnectionError>>,
     closing: Cell<bool>,
     finished: Cell<bool>,
-    /// Wakes the pump: there is something to send, or to stop for.
-    to_pump: Notify,
+    /// Wakes the pump for the next deadline.
+    pub(crate) alarm: RefCell<Alarm>,
+    /// Whether there is something for the pump to write, to wait for or to stop for.
+    wanted: Cell<bool>,
+    pump: Cell<Option<Waker>>,
     /// Wakes the handles: a delivery, the welcome, or the end has come.
-    to_handles: Notify,
+    to_handles: Bell,
+}
+
+/// What the session's effects were.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// A request's answer among others.
+    Answer,
+    /// Anything else, or nothing.
+    NoAnswer,
 }
 
 impl Shared {
     pub(crate) fn new(session: ClientSession) -> Self {
         Self {
             session: RefCell::new(session),
+            line: RefCell::new(None),
             welcome: RefCell::new(None),
             unread: RefCell::new(VecDeque::new()),
-            waiting: RefCell::new(BTreeMap::new()),
+            requests: Requests::default(),
+            ended: RefCell::new(None),
             error: RefCell::new(None),
             closing: Cell::new(false),
             finished: Cell::new(false),
-            to_pump: Notify::new(),
-            to_handles: Notify::new(),
+            alarm: RefCell::new(Alarm::default()),
+            wanted: Cell::new(false),
+            pump: Cell::new(None),
+            to_handles: Bell::default(),
         }
     }
 
     // What handles do.
 
-    pub(crate) fn ack(&self, id: MessageId, proof: &EventProof) -> Result<oneshot::Receiver<Answer>, RequestError> {
+    pub(crate) fn ack(&self, id: MessageId, proof: &EventProof) -> Result<Place<'_>, RequestError> {
         self.request(id, |session, now| session.ack(id, proof, now))
     }
 
-    pub(crate) fn ping(&self, id: MessageId) -> Result<oneshot::Receiver<Answer>, RequestError> {
+    pub(crate) fn ping(&self, id: MessageId) -> Result<Place<'_>, RequestError> {
         self.request(id, |session, now| session.ping(id, now))
     }
 
@@ -59,46 +82,54 @@ impl Shared {
         &self,
         id: MessageId,
         make: impl FnOnce(&mut ClientSession, Instant) -> Result<(), RequestRefused>,
-    ) -> Result<oneshot::Receiver<Answer>, RequestError> {
-        match make(&mut self.session.borrow_mut(), now()) {
+    ) -> Result<Place<'_>, RequestError> {
+        let now = now();
+        match make(&mut self.session.borrow_mut(), now) {
             Ok(()) => {}
             Err(RequestRefused::NotOpen) => return Err(self.error_or_abandoned().into()),
             Err(refused) => return Err(refused.into()),
         }
-        let (sender, answer) = oneshot::channel();
-        self.waiting.borrow_mut().insert(id, sender);
-        self.to_pump.notify_one();
-        Ok(answer)
+        let place = self.requests.wait_for(id);
+        self.carry_out(now);
+        // Written here and now: on its way through the pump it would wait for all that the thread has to do before.
+        let written = !self.is_closing() && self.line.borrow_mut().as_mut().is_some_and(Line::write_at_once);
+        let due = self.session.borrow().poll_timeout();
+        if !written || due.is_some_and(|(due, _)| !self.alarm.borrow().covers(due)) {
+            self.wake_pump();
+        }
+        Ok(place)
     }
 
     /// The next unread delivery; those that came before the end are handed out before its error.
     pub(crate) async fn next(&self) -> Result<Received, ConnectionError> {
-        self.until(|| {
-            if let Some(received) = self.unread.borrow_mut().pop_front() {
-                self.session.borrow_mut().delivery_read();
-                return Some(Ok(received));
-            }
-            self.error().map(Err)
-        })
-        .await
+        self.to_handles
+            .until(|| {
+                if let Some(received) = self.unread.borrow_mut().pop_front() {
+                    self.session.borrow_mut().delivery_read();
+                    return Some(Ok(received));
+                }
+                self.error().map(Err)
+            })
+            .await
     }
 
     pub(crate) async fn welcomed(&self) -> Result<Welcome, ConnectionError> {
-        self.until(|| match self.welcome.borrow().clone() {
-            Some(welcome) => Some(Ok(welcome)),
-            None => self.error().map(Err),
-        })
-        .await
+        self.to_handles
+            .until(|| match self.welcome.borrow().clone() {
+                Some(welcome) => Some(Ok(welcome)),
+                None => self.error().map(Err),
+            })
+            .await
     }
 
     /// Waits for the end of the read loop.
     pub(crate) async fn finished(&self) {
-        self.until(|| self.finished.get().then_some(())).await;
+        self.to_handles.until(|| self.finished.get().then_some(())).await;
     }
 
     pub(crate) fn close(&self) {
         self.closing.set(true);
-        self.to_pump.notify_one();
+        self.wake_pump();
     }
 
     pub(crate) fn error(&self) -> Option<ConnectionError> {
@@ -109,15 +140,10 @@ impl Shared {
         self.error().unwrap_or_else(ConnectionError::abandoned)
     }
 
-    /// Waits until `ready` gives something. Dropping the future at any point loses nothing.
-    async fn until<T>(&self, mut ready: impl FnMut() -> Option<T>) -> T {
-        loop {
-            // Made before the check: it hears of every wake-up from here on.
-            let woken = self.to_handles.notified();
-            if let Some(value) = ready() {
-                return value;
-            }
-            woken.await;
+    fn wake_pump(&self) {
+        self.wanted.set(true);
+        if let Some(pump) = self.pump.take() {
+            pump.wake();
         }
     }
 
@@ -128,44 +154,66 @@ impl Shared {
         step(&mut self.session.borrow_mut())
     }
 
-    pub(crate) fn set_welcome(&self, welcome: Welcome) {
-        *self.welcome.borrow_mut() = Some(welcome);
-        self.to_handles.notify_waiters();
-    }
-
-    pub(crate) fn push(&self, received: Received) {
-        self.unread.borrow_mut().push_back(received);
-        self.to_handles.notify_waiters();
-    }
-
-    pub(crate) fn answer(&self, id: MessageId, answer: Answer) {
-        if let Some(waiting) = self.waiting.borrow_mut().remove(&id) {
-            // Nobody waits any more where the caller dropped its future.
-            let _ = waiting.send(answer);
+    /// Carries the session's effects out. An end is remembered: what came before it still counts.
+    pub(crate) fn carry_out(&self, arrived: Instant) -> Came {
+        let mut came = Came::NoAnswer;
+        while let Some(effect) = self.with_session(ClientSession::poll_effect) {
+            match effect {
+                Effect::Send(frame) => {
+                    if let Some(line) = &mut *self.line.borrow_mut() {
+                        line.push(frame);
+                    }
+                }
+                Effect::Welcomed(welcome) => {
+                    *self.welcome.borrow_mut() = Some(welcome);
+                    self.to_handles.ring();
+                }
+                Effect::Deliver(delivery) => {
+                    self.unread.borrow_mut().push_back(Received::new(delivery, arrived));
+                    self.to_handles.ring();
+                }
+                Effect::Answered(id, answer) => {
+                    self.requests.answer(id, answer);
+                    came = Came::Answer;
+                }
+                Effect::End(cause) => *self.ended.borrow_mut() = Some(cause),
+            }
         }
+        came
+    }
+
+    pub(crate) fn take_end(&self) -> Option<EndCause> {
+        self.ended.borrow_mut().take()
     }
 
     pub(crate) const fn is_closing(&self) -> bool {
         self.closing.get()
     }
 
-    pub(crate) async fn woken(&self) {
-        self.to_pump.notified().await;
+    /// Ready when a handle wants something of the pump.
+    pub(crate) fn poll_wanted(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.wanted.replace(false) {
+            return Poll::Ready(());
+        }
+        let waker = self.pump.take().filter(|waker| waker.will_wake(cx.waker()));
+        self.pump.set(waker.or_else(|| Some(cx.waker().clone())));
+        Poll::Pending
     }
 
     /// No frame counts any more. Waiting requests learn of the error; the first error stays.
     pub(crate) fn end(&self, error: ConnectionError) {
         self.session.borrow_mut().abandon();
         self.error.borrow_mut().get_or_insert(error);
-        self.waiting.borrow_mut().clear();
-        self.to_handles.notify_waiters();
+        self.requests.end();
+        self.to_handles.ring();
     }
 
-    /// The read loop is over and the socket closed.
+    /// The read loop is over. Closes the socket.
     pub(crate) fn finish(&self) {
+        drop(self.line.take());
         self.end(ConnectionError::abandoned());
         self.finished.set(true);
-        self.to_handles.notify_waiters();
+        self.to_handles.ring();
     }
 }
 

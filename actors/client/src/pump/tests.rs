@@ -94,6 +94,31 @@ async fn a_request_has_10_seconds() {
 }
 
 #[actix_rt::test]
+async fn a_later_request_has_10_seconds_of_its_own() {
+    let (connection, mut socket) = open().await;
+    let (pong, ()) = tokio::join!(connection.ping(MessageId::new()), async {
+        let ping = socket.ping().await.message_id;
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        socket.pong(ping).await;
+    });
+    assert!(pong.is_ok());
+    let begun = Instant::now();
+    let (unanswered, ()) = tokio::join!(connection.ping(MessageId::new()), async {
+        socket.ping().await;
+    });
+    assert!(unanswered.is_err());
+    assert_took(begun, limits::CONTROL_REQUEST_TIMEOUT);
+}
+
+#[actix_rt::test]
+async fn a_request_is_written_before_anything_else_runs() {
+    let (connection, mut socket) = open_over(64 * 1_024).await;
+    let mut ping = std::pin::pin!(connection.ping(MessageId::new()));
+    assert!(ping.as_mut().now_or_never().is_none());
+    assert!(socket.ping().now_or_never().is_some());
+}
+
+#[actix_rt::test]
 async fn time_in_the_write_queue_counts() {
     let (connection, mut socket) = open().await;
     get_stuck(&mut socket).await;
