@@ -13,7 +13,7 @@ mod cause;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::instant::later;
@@ -33,7 +33,7 @@ pub struct ClientSession {
     request_timeout: Duration,
     phase: Phase,
     /// Control requests without an answer yet: at most [`limits::CONTROL_REQUESTS_MAX`].
-    in_flight: BTreeMap<MessageId, InFlight>,
+    in_flight: Vec<InFlight>,
     /// Deliveries handed out by an effect and not yet read by the application: at most the capacity.
     unread: u8,
     /// The last refused request that a server follows up with a close, should it do so.
@@ -50,6 +50,7 @@ enum Phase {
 
 #[derive(Debug)]
 struct InFlight {
+    message_id: MessageId,
     request: Request,
     deadline: Instant,
 }
@@ -111,7 +112,7 @@ impl ClientSession {
             register,
             request_timeout,
             phase: Phase::Registering { deadline: handshake_deadline },
-            in_flight: BTreeMap::new(),
+            in_flight: Vec::new(),
             unread: 0,
             refusal: None,
             effects: VecDeque::from([first]),
@@ -129,7 +130,7 @@ impl ClientSession {
         match self.phase {
             Phase::Registering { deadline } => Some((deadline, Reason::Welcome)),
             Phase::Open { .. } => {
-                let oldest = self.in_flight.values().map(|request| request.deadline).min();
+                let oldest = self.in_flight.iter().map(|request| request.deadline).min();
                 oldest.map(|deadline| (deadline, Reason::Reply))
             }
             Phase::Ended => None,
@@ -224,15 +225,21 @@ impl ClientSession {
         let Phase::Open { session_id } = self.phase else {
             return Err(RequestRefused::NotOpen);
         };
-        if self.in_flight.contains_key(&message_id) {
+        if self.in_flight.iter().any(|request| request.message_id == message_id) {
             return Err(RequestRefused::MessageIdInUse);
         }
         if self.in_flight.len() >= limits::CONTROL_REQUESTS_MAX {
             return Err(RequestRefused::Busy);
         }
         let deadline = later(now, self.request_timeout);
-        self.in_flight.insert(message_id, InFlight { request, deadline });
+        self.in_flight.push(InFlight { message_id, request, deadline });
         Ok(session_id)
+    }
+
+    /// The request that is answered: it is in flight no more.
+    fn take_request(&mut self, message_id: MessageId) -> Option<Request> {
+        let at = self.in_flight.iter().position(|request| request.message_id == message_id)?;
+        Some(self.in_flight.swap_remove(at).request)
     }
 
     fn receive_first(&mut self, frame: ServerFrame) -> Result<(), EndCause> {
@@ -274,7 +281,7 @@ impl ClientSession {
             }
             ServerFrame::Pong(pong) => {
                 same_session(session_id, Some(pong.session_id))?;
-                let Some(InFlight { request: Request::Ping, .. }) = self.in_flight.remove(&pong.reply_to) else {
+                let Some(Request::Ping) = self.take_request(pong.reply_to) else {
                     return Err(Breach::Reply.into());
                 };
                 self.effects.push_back(Effect::Answered(pong.reply_to, Answer::Pong(pong)));
@@ -301,9 +308,7 @@ impl ClientSession {
     }
 
     fn acked(&mut self, acked: Acked) -> Result<(), EndCause> {
-        let Some(InFlight { request: Request::Ack { delivery_id, event_id, generation }, .. }) =
-            self.in_flight.remove(&acked.reply_to)
-        else {
+        let Some(Request::Ack { delivery_id, event_id, generation }) = self.take_request(acked.reply_to) else {
             return Err(Breach::Reply.into());
         };
         if (delivery_id, event_id, generation) != (acked.delivery_id, acked.event_id, acked.generation) {
@@ -317,7 +322,7 @@ impl ClientSession {
         let Some(reply_to) = error.reply_to else {
             return Err(ends_session(error));
         };
-        let Some(InFlight { request, .. }) = self.in_flight.remove(&reply_to) else {
+        let Some(request) = self.take_request(reply_to) else {
             return Err(Breach::Reply.into());
         };
         let about_proof = matches!(error.code, ErrorCode::ProofLost | ErrorCode::ProofInvalid);
