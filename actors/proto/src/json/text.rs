@@ -15,18 +15,41 @@ const fn specials(word: u64) -> u64 {
     (controls_and_quotes | backslashes) & !word & eight(0x80)
 }
 
+/// Whether any of 32 bytes is `"`, `\` or below a space. No way out of the loop, so it becomes a few wide instructions.
+fn any_special(chunk: &[u8; 32]) -> bool {
+    chunk.iter().fold(0, |any, &c| any | u8::from(c < b' ') | u8::from(c == b'"') | u8::from(c == b'\\')) != 0
+}
+
+/// Bytes of a string that are looked at by words: most strings are no longer.
+const SHORT: usize = 40;
+
 /// The index of the next `"`, `\` or control character from `at` on, or the length.
 #[inline(always)]
 pub(super) fn next_special(bytes: &[u8], mut at: usize) -> usize {
+    let long = at + SHORT;
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let marks = specials(u64::from_le_bytes(*chunk));
         if marks != 0 {
             return at + (marks.trailing_zeros() / 8) as usize;
         }
         at += 8;
+        if at == long {
+            at = without_special(bytes, at);
+        }
     }
     while bytes.get(at).is_some_and(|&c| c >= 0x20 && c != b'"' && c != b'\\') {
         at += 1;
+    }
+    at
+}
+
+/// Passes over as many times 32 bytes as have no special.
+#[inline(never)]
+fn without_special(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk)
+        && !any_special(chunk)
+    {
+        at += 32;
     }
     at
 }
@@ -129,7 +152,7 @@ mod tests {
     #[test]
     fn the_next_special_is_found_at_every_offset() {
         for special in [b'"', b'\\', 0, b'\n', 0x1f] {
-            for before in 0..40 {
+            for before in 0..150 {
                 let mut bytes = vec![0x7f; before];
                 bytes.push(special);
                 bytes.extend_from_slice("é\u{7f} \u{80}#!]".as_bytes());
