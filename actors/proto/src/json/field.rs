@@ -178,7 +178,7 @@ impl<'d, 'a> Field<'d, 'a> {
         if usize::from(value.levels) > depth {
             return Err(self.must_be(format!("json of at most {depth} levels")));
         }
-        Ok(RawJson::from_checked(value.raw(self.document().text).to_owned()))
+        Ok(RawJson::from_checked(value.raw(self.document().text)))
     }
 
     /// The field's text after unescaping.

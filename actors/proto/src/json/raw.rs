@@ -14,8 +14,11 @@ use super::scan::Scanner;
 /// It never prints in `Debug`, since it may be business data, and its memory is wiped when the last
 /// clone is dropped. Cloning shares the text.
 #[derive(Clone)]
-pub struct RawJson(Arc<Wiped>);
+pub struct RawJson(Option<Arc<Wiped>>);
 
+const NULL: &str = "null";
+
+/// Any text but `null`, which takes no memory.
 struct Wiped(String);
 
 impl Drop for Wiped {
@@ -36,30 +39,30 @@ impl RawJson {
         let mut scanner = Scanner::new(text, usize::MAX, depth).map_err(|flaw| malformed(flaw, 0))?;
         let value = scanner.value().map_err(|flaw| malformed(flaw, scanner.at))?;
         scanner.end().map_err(|flaw| malformed(flaw, scanner.at))?;
-        Ok(Self::from_checked(value.raw(text).to_owned()))
+        Ok(Self::from_checked(value.raw(text)))
     }
 
     /// Keeps a text that the strict reader has already accepted as one JSON value.
-    pub(crate) fn from_checked(text: String) -> Self {
-        Self(Arc::new(Wiped(text)))
+    pub(crate) fn from_checked(text: &str) -> Self {
+        Self((text != NULL).then(|| Arc::new(Wiped(text.to_owned()))))
     }
 
     /// The JSON `null`.
     #[must_use]
-    pub fn null() -> Self {
-        Self::from_checked("null".to_owned())
+    pub const fn null() -> Self {
+        Self(None)
     }
 
     /// The value's bytes as they came.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0.0
+        self.0.as_ref().map_or(NULL, |text| &text.0)
     }
 
     /// Whether the value is `null`.
     #[must_use]
-    pub fn is_null(&self) -> bool {
-        self.as_str() == "null"
+    pub const fn is_null(&self) -> bool {
+        self.0.is_none()
     }
 }
 
