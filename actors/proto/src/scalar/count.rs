@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::ScalarError;
+use super::{ScalarError, Written, push_ascii};
 
 const EXPECTED: ScalarError = ScalarError::new("a string with a canonical decimal from 0 to 18446744073709551615");
 
@@ -25,11 +25,32 @@ pub fn parse_u64(text: &str) -> Result<u64, ScalarError> {
     text.parse().map_err(|_| EXPECTED)
 }
 
+/// Appends a canonical decimal.
+fn push(text: &mut String, mut count: u64) {
+    let mut digits = [0; 20];
+    let mut first = digits.len();
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (count % 10) as u8;
+        count /= 10;
+        if count == 0 {
+            break;
+        }
+    }
+    push_ascii(text, &digits[first..]);
+}
+
 macro_rules! count {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub u64);
+
+        impl Written for $name {
+            fn push_to(&self, text: &mut String) {
+                push(text, self.0);
+            }
+        }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,6 +103,15 @@ count! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_count_is_written_as_it_displays() {
+        for count in (0..20).flat_map(|n| [10_u64.pow(n) - 1, 10_u64.pow(n)]).chain([u64::MAX]) {
+            let mut text = String::new();
+            Sequence(count).push_to(&mut text);
+            assert_eq!(text, Sequence(count).to_string());
+        }
+    }
 
     #[test]
     fn only_canonical_decimals_are_counts() {

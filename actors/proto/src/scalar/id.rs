@@ -3,54 +3,43 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::ScalarError;
+use super::{ScalarError, Written, push_ascii};
 
 const EXPECTED: ScalarError = ScalarError::new("exactly 32 of 0-9 a-f");
 
-const HEX: &[u8; 16] = b"0123456789abcdef";
-
-/// Eight digits at a time: every frame has half a dozen ids.
+/// Byte by byte, all 32 without a way out between: so it becomes a few wide instructions. Every frame has half a dozen
+/// ids.
 fn parse(text: &str) -> Result<[u8; 16], ScalarError> {
     let digits: &[u8; 32] = text.as_bytes().try_into().map_err(|_| EXPECTED)?;
-    let [a, b, c, d] = digits.as_chunks::<8>().0 else { return Err(EXPECTED) };
-    let half = |first: &[u8; 8], second: &[u8; 8]| {
-        let high = eight_digits(u64::from_be_bytes(*first)).ok_or(EXPECTED)?;
-        let low = eight_digits(u64::from_be_bytes(*second)).ok_or(EXPECTED)?;
-        Ok(u64::from(high) << 32 | u64::from(low))
-    };
-    Ok((u128::from(half(a, b)?) << 64 | u128::from(half(c, d)?)).to_be_bytes())
-}
-
-/// The value of eight lowercase hexadecimal digits, the first in the highest byte.
-fn eight_digits(word: u64) -> Option<u32> {
-    const HIGHS: u64 = eight(0x80);
-    // The high bit of each byte tells whether the byte is at least the limit: none borrows from its neighbour.
-    let at_least = |limit: u8| (word | HIGHS).wrapping_sub(eight(limit));
-    let decimal = at_least(b'0') & !at_least(b'9' + 1);
-    let letter = at_least(b'a') & !at_least(b'f' + 1);
-    if (decimal | letter) & !word & HIGHS != HIGHS {
-        return None;
+    let mut nibbles = [0; 32];
+    let mut strange = 0;
+    for (nibble, c) in nibbles.iter_mut().zip(digits) {
+        let (decimal, letter) = (c.wrapping_sub(b'0'), c.wrapping_sub(b'a'));
+        strange |= u8::from(decimal > 9 && letter > 5);
+        *nibble = if decimal < 10 { decimal } else { letter.wrapping_add(10) };
     }
-    // The low nibbles of the letters begin at 1 and mean 10.
-    let nibbles = (word & eight(0x0f)) + 9 * (letter >> 7 & eight(1));
-    let bytes = (nibbles | nibbles >> 4) & 0x00ff_00ff_00ff_00ff;
-    let pairs = (bytes | bytes >> 8) & 0x0000_ffff_0000_ffff;
-    // What is above the low half is a copy of it, shifted.
-    Some((pairs | pairs >> 16) as u32)
+    if strange != 0 {
+        return Err(EXPECTED);
+    }
+    let mut bytes = [0; 16];
+    for (byte, [high, low]) in bytes.iter_mut().zip(nibbles.as_chunks().0) {
+        *byte = high << 4 | low;
+    }
+    Ok(bytes)
 }
 
-const fn eight(byte: u8) -> u64 {
-    u64::from_be_bytes([byte; 8])
+/// The digits as they are written.
+fn digits(bytes: [u8; 16]) -> [u8; 32] {
+    let mut digits = [0; 32];
+    for ([high, low], byte) in digits.as_chunks_mut().0.iter_mut().zip(bytes) {
+        (*high, *low) = (byte >> 4, byte & 15);
+    }
+    digits.map(|nibble| if nibble < 10 { b'0' + nibble } else { b'a' - 10 + nibble })
 }
 
 fn write(bytes: [u8; 16], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let mut text = [0; 32];
-    for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
-        pair[0] = HEX[usize::from(byte >> 4)];
-        pair[1] = HEX[usize::from(byte & 15)];
-    }
     // Only ASCII digits were written.
-    f.pad(std::str::from_utf8(&text).unwrap_or_default())
+    f.pad(std::str::from_utf8(&digits(bytes)).unwrap_or_default())
 }
 
 macro_rules! id {
@@ -76,6 +65,12 @@ macro_rules! id {
             #[must_use]
             pub const fn as_bytes(&self) -> &[u8; 16] {
                 &self.0
+            }
+        }
+
+        impl Written for $name {
+            fn push_to(&self, text: &mut String) {
+                push_ascii(text, &digits(self.0));
             }
         }
 
@@ -142,6 +137,20 @@ id! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_byte_is_judged_alike_at_every_place() {
+        for place in 0..32 {
+            for c in 0..=u8::MAX {
+                let mut text = *b"00ff0123456789abcdef0123456789ab";
+                text[place] = c;
+                let Ok(text) = std::str::from_utf8(&text) else { continue };
+                let allowed = matches!(c, b'0'..=b'9' | b'a'..=b'f');
+                let bits = allowed.then(|| u128::from_str_radix(text, 16).expect("hexadecimal"));
+                assert_eq!(text.parse().ok(), bits.map(EventId::from_u128), "{text}");
+            }
+        }
+    }
 
     #[test]
     fn exactly_32_lowercase_hex_digits_are_an_id() {

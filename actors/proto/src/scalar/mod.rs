@@ -30,3 +30,20 @@ impl ScalarError {
         Self { expected }
     }
 }
+
+/// A scalar that appends itself as it is written, without quotes: frames are made of these, and to go through
+/// [`std::fmt::Display`] takes several times as long.
+pub(crate) trait Written {
+    fn push_to(&self, text: &mut String);
+}
+
+impl<T: Written> Written for &T {
+    fn push_to(&self, text: &mut String) {
+        (*self).push_to(text);
+    }
+}
+
+/// Appends bytes that are known to be ASCII.
+fn push_ascii(text: &mut String, ascii: &[u8]) {
+    text.push_str(std::str::from_utf8(ascii).unwrap_or_default());
+}

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::ScalarError;
+use super::{ScalarError, Written};
 use crate::limits::NAME_CHARS;
 
 const EXPECTED: ScalarError = ScalarError::new("1 to 128 of A-Z a-z 0-9 . _ -");
@@ -24,6 +24,12 @@ impl Name {
 impl AsRef<str> for Name {
     fn as_ref(&self) -> &str {
         &self.0
+    }
+}
+
+impl Written for Name {
+    fn push_to(&self, text: &mut String) {
+        text.push_str(self.as_str());
     }
 }
 

@@ -1,11 +1,11 @@
 //! `time`: RFC 3339, UTC, ends in `Z`, 0 to 9 fractional digits, a real calendar date.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use time::{Date, Month, OffsetDateTime, Time};
 
-use super::ScalarError;
+use super::{ScalarError, Written};
 
 const EXPECTED: ScalarError = ScalarError::new("an RFC 3339 time in UTC that ends in Z, with 0 to 9 fractional digits");
 
@@ -82,6 +82,12 @@ fn fraction(rest: &[u8]) -> Option<(u8, u32)> {
 
 fn number(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0_u32, |n, c| c.is_ascii_digit().then(|| n * 10 + u32::from(c - b'0')))
+}
+
+impl Written for Timestamp {
+    fn push_to(&self, text: &mut String) {
+        write!(text, "{self}").expect("a string takes whatever is written");
+    }
 }
 
 impl fmt::Display for Timestamp {

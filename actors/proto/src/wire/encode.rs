@@ -6,7 +6,7 @@ use super::{Ack, Acked, ClientFrame, Delivery, ErrorFrame, Ping, Pong, Register,
 use crate::event::{ResultEvent, Snapshot};
 use crate::json::push_string;
 use crate::proof::EventProof;
-use crate::scalar::SessionId;
+use crate::scalar::{SessionId, Written};
 
 /// Writes a frame of a client.
 #[must_use]
@@ -43,7 +43,7 @@ pub fn encode_delivery(session_id: SessionId, proof: &EventProof, lease_ms: u32,
         leased.scalar("subscription_id", proof.subscription_id);
         leased.scalar("event_id", proof.event_id);
         leased.scalar("generation", proof.generation);
-        leased.scalar("secret", proof.secret.expose_text().as_str());
+        leased.scalar("secret", &proof.secret);
         leased.literal("lease_ms", lease_ms);
     });
     object.raw("event", event);
@@ -84,7 +84,7 @@ fn write_snapshot(object: &mut Writer<'_>, snapshot: &Snapshot) {
     object.scalar("task_id", snapshot.task_id);
     object.scalar("queue", &snapshot.queue);
     object.scalar("operation", &snapshot.operation);
-    object.scalar("status", snapshot.status);
+    object.text("status", snapshot.status.as_str());
     object.scalar("version", snapshot.version);
     object.scalar("created_at", snapshot.created_at);
     object.scalar("updated_at", snapshot.updated_at);
@@ -113,7 +113,7 @@ fn ack(frame: &Ack) -> String {
         object.scalar("message_id", frame.message_id);
         object.scalar("delivery_id", frame.delivery_id);
         object.scalar("generation", frame.generation);
-        object.scalar("secret", frame.secret.expose_text().as_str());
+        object.scalar("secret", &frame.secret);
     })
 }
 
@@ -218,17 +218,17 @@ impl<'t> Writer<'t> {
     }
 
     /// A string whose characters never need an escape.
-    fn scalar(&mut self, name: &str, value: impl fmt::Display) {
+    fn scalar(&mut self, name: &str, value: impl Written) {
         self.key(name);
         self.text.push('"');
-        self.display(value);
+        value.push_to(self.text);
         self.text.push('"');
     }
 
     /// A number or a boolean.
     fn literal(&mut self, name: &str, value: impl fmt::Display) {
         self.key(name);
-        self.display(value);
+        write!(self.text, "{value}").expect("a string takes whatever is written");
     }
 
     /// JSON as it is.
@@ -242,9 +242,5 @@ impl<'t> Writer<'t> {
         let mut inner = Writer::begin(self.text);
         fields(&mut inner);
         inner.end();
-    }
-
-    fn display(&mut self, value: impl fmt::Display) {
-        write!(self.text, "{value}").expect("a string takes whatever is written");
     }
 }
