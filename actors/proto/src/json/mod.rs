@@ -45,5 +45,6 @@ pub use error::{Faults, FieldError, FieldFault, Flaw, Malformed};
 pub use field::Field;
 pub use raw::RawJson;
 pub use shape::{Key, Shape};
+pub(crate) use text::next_special;
 pub use text::push_string;
 pub use value::Kind;

@@ -47,6 +47,14 @@ impl RawJson {
         Self((text != NULL).then(|| Arc::new(Wiped(text.to_owned()))))
     }
 
+    /// Takes the value that a text begins with, and gives what is behind it. `None` where the text begins with no
+    /// strict JSON value of so many levels.
+    pub(crate) fn leading(text: &str, depth: usize) -> Option<(Self, &str)> {
+        let mut scanner = Scanner::new(text, usize::MAX, depth).ok()?;
+        let value = scanner.value().ok()?;
+        Some((Self::from_checked(value.raw(text)), &text[value.end as usize..]))
+    }
+
     /// The JSON `null`.
     #[must_use]
     pub const fn null() -> Self {

@@ -25,7 +25,7 @@ const SHORT: usize = 40;
 
 /// The index of the next `"`, `\` or control character from `at` on, or the length.
 #[inline(always)]
-pub(super) fn next_special(bytes: &[u8], mut at: usize) -> usize {
+pub(crate) fn next_special(bytes: &[u8], mut at: usize) -> usize {
     let long = at + SHORT;
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let marks = specials(u64::from_le_bytes(*chunk));

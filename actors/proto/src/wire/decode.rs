@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 
 use super::decode_event::event;
-use super::shape;
 use super::{
     Ack, Acked, ClientFrame, Delivery, ErrorCode, ErrorFrame, FrameError, Ping, Pong, Register, ServerFrame, Welcome,
 };
+use super::{shape, verbatim};
 use crate::json::{Document, Field, FieldError, Limits, Object, Shape, leading_string};
 use crate::limits::{
     CAPACITY, FRAME_BYTES_MAX, HEARTBEAT_MS, LEASE_LEFT_MS, LEASE_MS, RETRY_AFTER_MS, SUBSCRIPTION_NAME_CHARS,
@@ -30,6 +30,11 @@ pub fn message_text(bytes: &[u8]) -> Result<&str, FrameError> {
 /// # Errors
 /// [`FrameError`] for whatever is not exactly one frame of the contract that a server sends.
 pub fn decode_server(text: &str) -> Result<ServerFrame, FrameError> {
+    verbatim::server_frame(text).map_or_else(|| read_server(text), Ok)
+}
+
+/// Reads a frame of any order and spacing.
+pub(super) fn read_server(text: &str) -> Result<ServerFrame, FrameError> {
     const EXPECTED: &str = "one of welcome, delivery, acked, pong, error";
     let shape_of = |kind: &str| match kind {
         "welcome" => Some((ServerKind::Welcome, &shape::WELCOME)),

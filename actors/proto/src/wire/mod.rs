@@ -9,6 +9,7 @@ mod decode_event;
 mod encode;
 mod error;
 mod shape;
+mod verbatim;
 
 use std::fmt;
 
