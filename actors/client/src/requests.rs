@@ -99,3 +99,49 @@ impl Drop for Place<'_> {
         drop(given_up);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt as _;
+    use perilune_proto::scalar::SessionId;
+    use perilune_proto::wire::Pong;
+
+    use super::*;
+
+    fn pong(enabled: bool) -> Answer {
+        let (session_id, reply_to) = (SessionId::from_u128(1), MessageId::from_u128(1));
+        Answer::Pong(Pong { session_id, reply_to, enabled })
+    }
+
+    #[test]
+    fn an_id_that_is_used_again_names_the_later_request() {
+        let (requests, id) = (Requests::default(), MessageId::from_u128(1));
+        let first = requests.wait_for(id);
+        requests.answer(id, pong(true));
+        let mut second = pin!(requests.wait_for(id).answer());
+        assert!(second.as_mut().now_or_never().is_none());
+        requests.answer(id, pong(false));
+        assert_eq!(second.now_or_never(), Some(Some(pong(false))));
+        assert_eq!(first.answer().now_or_never(), Some(Some(pong(true))));
+    }
+
+    #[test]
+    fn an_answer_that_came_before_the_end_is_still_taken() {
+        let requests = Requests::default();
+        let [answered, open] = [1, 2].map(|id| requests.wait_for(MessageId::from_u128(id)));
+        requests.answer(MessageId::from_u128(1), pong(true));
+        requests.end();
+        assert_eq!(answered.answer().now_or_never(), Some(Some(pong(true))));
+        assert_eq!(open.answer().now_or_never(), Some(None));
+    }
+
+    #[test]
+    fn who_gives_up_leaves_no_place_behind() {
+        let requests = Requests::default();
+        drop(requests.wait_for(MessageId::from_u128(1)));
+        requests.answer(MessageId::from_u128(1), pong(true));
+        assert!(requests.state.borrow().waiting.is_empty());
+    }
+}
