@@ -211,6 +211,7 @@ impl Shared {
     /// The read loop is over. Closes the socket.
     pub(crate) fn finish(&self) {
         drop(self.line.take());
+        drop(self.pump.take());
         self.end(ConnectionError::abandoned());
         self.finished.set(true);
         self.to_handles.ring();
