@@ -81,22 +81,32 @@ impl Engine for sqlx::Sqlite {
     }
 
     async fn commit(mut tx: Transaction<'static, Self>) -> Result<(), sqlx::Error> {
-        // The empty transaction behind the commit is for sqlx, which counts one as open until its own COMMIT or ROLLBACK
-        // succeeds, and neither does where SQLite has ended the transaction by itself.
         let committed = sqlx::raw_sql("COMMIT; BEGIN").execute(&mut *tx).await.map(drop);
-        if Self::roll_back(tx).await.is_err() {
-            tracing::debug!("a finished transaction's connection could not be reset");
+        if committed.is_err() && reset(tx).await.is_err() {
+            tracing::debug!("a failed transaction's connection could not be reset");
         }
         committed
     }
 
     async fn roll_back(mut tx: Transaction<'static, Self>) -> Result<(), sqlx::Error> {
-        // SQLite ends a transaction by itself after a full disk or an I/O error. sqlx goes on counting it as open, its
-        // rollback fails, and the connection would refuse every later one. Where there is no transaction this begins
-        // one; where there is, it fails and changes nothing.
-        let _only_where_there_was_none = sqlx::raw_sql("BEGIN").execute(&mut *tx).await;
-        tx.rollback().await
+        match sqlx::raw_sql("ROLLBACK; BEGIN").execute(&mut *tx).await {
+            Ok(_) => Ok(()),
+            Err(_) => reset(tx).await,
+        }
     }
+}
+
+/// Makes sqlx and SQLite agree that there is no transaction.
+///
+/// SQLite ends a transaction by itself after a full disk or an I/O error. sqlx goes on counting it as open until its own
+/// `COMMIT` or `ROLLBACK` succeeds, and neither does; every later `BEGIN` would be refused. So a transaction is ended by a
+/// statement of ours with an empty transaction behind it, in one message to the connection's thread. Dropping sqlx's own
+/// queues the rollback of that one, which nobody waits for.
+#[cfg(feature = "sqlite")]
+async fn reset(mut tx: Transaction<'static, sqlx::Sqlite>) -> Result<(), sqlx::Error> {
+    // Where there is no transaction this begins one; where there is, it fails and changes nothing.
+    let _only_where_there_was_none = sqlx::raw_sql("BEGIN").execute(&mut *tx).await;
+    tx.rollback().await
 }
 
 #[cfg(feature = "postgres")]

@@ -66,7 +66,11 @@ impl PoolSettings {
                     if meta.idle_for > TEST_AFTER_IDLE {
                         sqlx::Connection::ping(connection).await?;
                     }
-                    Ok(true)
+                    // SQLite ends a transaction by itself after a full disk or an I/O error; sqlx goes on counting it as
+                    // open, and every later `BEGIN` on that connection would be refused. Our own transactions see to that
+                    // at their end (`Engine::commit`, `roll_back`); this does in a user's. What was queued when the
+                    // connection was given back is done: the pool has pinged it since.
+                    Ok(!sqlx::Connection::is_in_transaction(connection))
                 })
             })
     }
@@ -138,24 +142,10 @@ pub(crate) fn sqlite_writer(
 #[cfg(feature = "sqlite")]
 fn lasting(pool: PoolOptions<sqlx::Sqlite>, place: SqlitePlace) -> PoolOptions<sqlx::Sqlite> {
     let pool = pool.idle_timeout(None).max_lifetime(None);
-    if place == SqlitePlace::File { pool.after_release(is_clean) } else { pool }
-}
-
-/// Whether a connection may be used again.
-///
-/// SQLite ends a transaction by itself after a full disk or an I/O error; sqlx goes on counting it as open, and every later
-/// `BEGIN` on that connection would be refused. [`Engine::commit`](super::Engine::commit) and `roll_back` see to that in
-/// our transactions; this does in a user's own.
-#[cfg(feature = "sqlite")]
-fn is_clean(
-    connection: &mut sqlx::SqliteConnection,
-    _: sqlx::pool::PoolConnectionMetadata,
-) -> futures_util::future::BoxFuture<'_, Result<bool, sqlx::Error>> {
-    Box::pin(async move {
-        // The rollback of a dropped transaction is queued; what answers the ping has done it.
-        sqlx::Connection::ping(connection).await?;
-        Ok(!sqlx::Connection::is_in_transaction(connection))
-    })
+    match place {
+        SqlitePlace::File => pool,
+        SqlitePlace::Memory => pool.before_acquire(|_, _| Box::pin(std::future::ready(Ok(true)))),
+    }
 }
 
 /// Connects to PostgreSQL.
