@@ -26,7 +26,7 @@
 //! | one event by hand | [`Inbox::apply_once`], [`Inbox::apply_once_within`] a lease |
 //! | a transaction of your own | [`Inbox::apply_once_in`], [`Inbox::admit`] |
 //! | a consumer's handler | [`Inbox::handler`] |
-//! | rows of acknowledged events | [`Inbox::settle`], [`Inbox::prune`] |
+//! | rows of acknowledged events | [`Inbox::settle`], [`Inbox::prune`], [`Inbox::keep_pruned`] |
 //! | an operator | [`inspect`] |
 //!
 //! Source: consumer.md section 8.
@@ -145,7 +145,7 @@ impl<DB: Store> Inbox<DB> {
     ///
     /// Transactions run on the runtime where this is called, so call it where the pool was opened and where nothing
     /// blocks. The pool's limits are the caller's business ([`crate::sql::pool`] says which matter); isolation is not, every
-    /// transaction here states its own. Nothing is migrated: see [`Inbox::migrate`].
+    /// transaction here states its own. Nothing is migrated or pruned: see [`Inbox::migrate`], [`Inbox::keep_pruned`].
     ///
     /// # Errors
     /// [`OpenError::ConsumerName`], [`OpenError::NoRuntime`].

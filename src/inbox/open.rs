@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::error::OpenError;
-use super::prune::{Pruner, PruningPolicy};
+use super::prune::PruningPolicy;
 use super::store::Store;
 use super::{COMPONENT, Inbox};
 use crate::sql::migrate::{migrate, validate};
@@ -107,7 +107,7 @@ impl InboxOptions {
             Schema::Validate => validate(inbox.pool(), &self.prefix, &COMPONENT).await?,
         }
         if let Some(policy) = self.pruning {
-            Pruner::start(&inbox, policy);
+            inbox.keep_pruned(policy);
         }
         Ok(inbox)
     }

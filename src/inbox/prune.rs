@@ -136,15 +136,14 @@ impl<DB: Store> Inbox<DB> {
         let policy = *policy;
         self.in_task(move |inner| async move { run(&inner, &policy).await }).await
     }
-}
 
-/// Prunes for one inbox until the inbox is dropped.
-pub(super) struct Pruner;
-
-impl Pruner {
-    /// Starts it on the inbox's runtime.
-    pub(super) fn start<DB: Store>(inbox: &Inbox<DB>, policy: PruningPolicy) {
-        inbox.0.writer.runtime().spawn(prune_now_and_then(Arc::downgrade(&inbox.0), policy));
+    /// Prunes now and then, on the inbox's runtime, until the last clone of the inbox is dropped.
+    ///
+    /// [`Inbox::connect`](Inbox::connect) and [`InboxOptions`](super::InboxOptions) do this by themselves; it is for an
+    /// inbox over a pool of the caller's. Failures are logged, and the next run goes on. Where several processes or calls
+    /// do it for one consumer, one prunes at a time.
+    pub fn keep_pruned(&self, policy: PruningPolicy) {
+        self.0.writer.runtime().spawn(prune_now_and_then(Arc::downgrade(&self.0), policy));
     }
 }
 

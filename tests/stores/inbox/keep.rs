@@ -15,6 +15,7 @@ on_every_engine! {
     only_settled_rows_older_than_the_retention_are_pruned,
     pruning_and_events_go_on_together,
     one_pruner_works_at_a_time,
+    an_inbox_over_a_caller_s_pool_can_be_kept_pruned,
     rows_are_shown_in_pages,
     reconciling_names_each_contradiction,
     settling_is_idempotent_and_per_consumer,
@@ -96,6 +97,24 @@ async fn one_pruner_works_at_a_time<DB: TestEngine>(site: Site<DB>) {
     // A holder that died loses its turn by time alone.
     site.run(&turn("1000000")).await;
     assert_eq!(inbox.prune(&policy).await.expect("pruned"), Pruned::Rows(0));
+    site.close().await;
+}
+
+async fn an_inbox_over_a_caller_s_pool_can_be_kept_pruned<DB: TestEngine>(site: Site<DB>) {
+    let inbox = site.inbox("billing");
+    inbox.keep_pruned(PruningPolicy::default().every(Duration::from_secs(1)).expect("a rest"));
+    // More than one run's worth: it goes on.
+    for n in 0..2 {
+        apply(&site, &inbox, &event(n), "x").await.expect("applied");
+        inbox.settle(&[event(n).event_id]).await.expect("settled");
+        age(&site, 31).await;
+        let gone = async {
+            while rows(&site).await > 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), gone).await.expect("pruned by itself");
+    }
     site.close().await;
 }
 
