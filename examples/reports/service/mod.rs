@@ -19,7 +19,7 @@ use std::time::Duration;
 use actix_web::dev::ServerHandle;
 use actix_web::{App, HttpServer, web};
 use perilune::consumer::{Consumer, ConsumerHandle};
-use perilune::inbox::Inbox;
+use perilune::inbox::{Inbox, PruningPolicy};
 use perilune::outbox::{Outbox, Relay, RelayHandle, RelayOptions};
 use perilune::outcome::protect::{Key, KeyId, KeyRing};
 use perilune::outcome::status::StatusResource;
@@ -81,6 +81,7 @@ impl Service {
         let pools = open_sqlite(&url, &PoolSettings::default()).await?;
         let inbox = Inbox::<Sqlite>::new(pools.writer.clone(), "reports")?;
         inbox.migrate().await?;
+        inbox.keep_pruned(PruningPolicy::default());
         let outbox = Outbox::new();
         outbox.migrate(&pools.writer).await?;
         let key = kept::bytes(&options.folder.join("outcomes.key"))?;
