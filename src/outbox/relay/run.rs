@@ -277,3 +277,53 @@ fn outgoing(
         created_at: SystemTime::UNIX_EPOCH + Duration::from_micros(created.max(0).cast_unsigned()),
     })
 }
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use sqlx::Sqlite;
+
+    use super::*;
+    use crate::outbox::Message;
+    use crate::sql::{Engine as _, PoolSettings};
+
+    /// Counts what it is given.
+    struct Counting(Rc<Cell<u32>>);
+
+    impl Sender for Counting {
+        async fn send(&self, _: &Outgoing) -> Result<(), SendFailure> {
+            self.0.set(self.0.get() + 1);
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_whose_claim_may_have_lapsed_is_not_sent_but_given_back_at_no_cost() {
+        let url = "sqlite::memory:".parse().expect("a URL");
+        let pool = Sqlite::open(&url, &PoolSettings::default()).await.expect("opened");
+        let outbox = Outbox::<Sqlite>::new();
+        outbox.migrate(&pool).await.expect("migrated");
+        let mut tx = pool.begin().await.expect("a transaction");
+        outbox.write(&mut tx, &Message::new("topic", "x").expect("a message")).await.expect("written");
+        tx.commit().await.expect("committed");
+
+        let sent = Rc::new(Cell::new(0));
+        let options = RelayOptions::default().attempts_max(1).expect("an attempt");
+        let desk = Desk::new(outbox, Writer::new(pool).expect("a runtime"), Counting(Rc::clone(&sent)), options);
+        for late in 1..=3 {
+            let mut claimed = desk.claim(1).await.expect("claimed");
+            let mut message = claimed.pop().expect("it is due");
+            assert_eq!(message.attempt, 1, "late {late} times: none of them was an attempt");
+            // The database took so long, or the thread was held up.
+            message.send_by = Instant::now() - Duration::from_millis(1);
+            desk.send(message).await;
+            assert_eq!(sent.get(), 0, "another relay may be sending it");
+        }
+        let message = desk.claim(1).await.expect("claimed").pop().expect("due at once");
+        desk.send(message).await;
+        assert_eq!(sent.get(), 1);
+        assert!(desk.claim(1).await.expect("claimed").is_empty(), "it is sent and gone");
+    }
+}
