@@ -9,9 +9,10 @@ use super::fingerprint::{Key, Stored};
 use super::store::{Inserted, Statements, Store, StoredRow, Text, shared_statements};
 use crate::sql::Engine;
 
-/// PostgreSQL answers the COMMIT of an aborted transaction with a silent rollback, so a statement that fails there
-/// goes before it. The empty transaction behind it is for sqlx, which counts one as open. One round trip in all.
-const FINISH: &str = "SELECT 1; COMMIT; BEGIN";
+/// PostgreSQL answers the COMMIT of an aborted transaction with a silent rollback, and that of none with a warning, so a
+/// statement that fails in both goes before it; no cheaper one does. The empty transaction behind it is for sqlx, which
+/// counts one as open. One round trip in all.
+const FINISH: &str = "SAVEPOINT perilune_inbox; COMMIT; BEGIN";
 
 // The pruner's limit is a time that stands still within its statement, so that the index ends the search: by
 // `clock_timestamp()` it would look at every settled row where none is old enough.

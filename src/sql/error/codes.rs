@@ -80,7 +80,8 @@ pub(super) fn is_gone_at_commit(driver: &sqlx::Error) -> bool {
         Some(EngineName::Sqlite) => code == "1",
         // Our savepoint does not exist.
         Some(EngineName::MySql) => code == "1305",
-        Some(EngineName::Postgres) => code == "25P02",
+        // Aborted, or ended.
+        Some(EngineName::Postgres) => matches!(&*code, "25P02" | "25P01"),
         None => false,
     }
 }

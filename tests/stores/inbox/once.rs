@@ -135,21 +135,24 @@ async fn a_kept_transaction_is_an_error<DB: TestEngine>(site: Site<DB>) {
 /// of the handler's own, which is what a deadlock does to it), so neither half of it may look committed.
 async fn a_swallowed_error_never_passes_for_a_commit<DB: TestEngine>(site: Site<DB>) {
     let inbox = site.inbox("billing");
-    let ruin = if DB::NAME == "PostgreSQL" { "THIS IS NO STATEMENT" } else { "ROLLBACK" };
-    let (effect, ruin) = (site.effect("x"), ruin.to_owned());
-    let error = inbox
-        .apply_once(&event(1), move |mut tx: OpenTransaction<DB>| {
-            let (effect, ruin) = (effect.clone(), ruin.clone());
-            async move {
-                DB::run(&mut tx, &effect).await?;
-                let _swallowed = DB::run(&mut tx, &ruin).await;
-                Ok::<_, sqlx::Error>(())
-            }
-        })
-        .await
-        .expect_err("nothing was committed");
-    assert_eq!(error.kind(), ApplyErrorKind::Database(SqlErrorKind::TransactionAborted));
-    assert_eq!(site.effects("x").await, 0);
+    // An error ruins a transaction of PostgreSQL's; the others' end by themselves at some, as this does.
+    let ruins: &[&str] = if DB::NAME == "PostgreSQL" { &["THIS IS NO STATEMENT", "ROLLBACK"] } else { &["ROLLBACK"] };
+    for ruin in ruins {
+        let (effect, ruin) = (site.effect("x"), (*ruin).to_owned());
+        let error = inbox
+            .apply_once(&event(1), move |mut tx: OpenTransaction<DB>| {
+                let (effect, ruin) = (effect.clone(), ruin.clone());
+                async move {
+                    DB::run(&mut tx, &effect).await?;
+                    let _swallowed = DB::run(&mut tx, &ruin).await;
+                    Ok::<_, sqlx::Error>(())
+                }
+            })
+            .await
+            .expect_err("nothing was committed");
+        assert_eq!(error.kind(), ApplyErrorKind::Database(SqlErrorKind::TransactionAborted));
+        assert_eq!(site.effects("x").await, 0);
+    }
     assert_eq!(apply(&site, &inbox, &event(1), "x").await.expect("applied"), Applied::Fresh(()));
     assert_eq!(site.effects("x").await, 1);
     site.close().await;
