@@ -24,13 +24,12 @@ use super::DeliveriesArrived;
 use crate::acknowledger::{AcksAnswered, Answered};
 use crate::cause::cause_of_request;
 use crate::clock::now;
+use crate::handler_pool::LINGER;
 
-/// What is told in one message at most.
-const BATCH: usize = 16;
+/// What is told in one message at most: most of what a session can have outstanding.
+const BATCH: usize = 24;
 /// So many proofs on their way are enough to let what is to be told wait.
-const PLENTY: usize = 8;
-/// How long anything waits to be told.
-const LINGER: Duration = Duration::from_millis(1);
+const PLENTY: usize = 4;
 
 /// What the actor hands to the task beside its session.
 #[derive(Default)]

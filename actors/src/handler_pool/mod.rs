@@ -35,8 +35,8 @@ pub(crate) use settled::{SettledCallback, settled_callback};
 
 use crate::clock::now;
 use crate::custody::ExitGuard;
-pub(crate) use queue::Pace;
-use queue::{Hire, LINGER, Queue, Queued};
+use queue::{Hire, Queue, Queued};
+pub(crate) use queue::{LINGER, Pace};
 use run::{Report, Run as QueuedRun};
 use worker::hire;
 
