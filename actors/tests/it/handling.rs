@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use perilune_actors::proto::wire::Ack;
 use perilune_actors::{Consumer, HandlerError};
 
-use crate::support::{Peer, client, soon, subscription_id, until};
+use crate::support::{Peer, Sent, client, soon, subscription_id, until};
 
 /// The whole main path: delivered, handled, acknowledged, stopped.
 #[actix::test]
@@ -125,4 +126,42 @@ async fn a_proof_is_reported_again_after_a_reconnect_and_the_handler_is_not() {
     assert_eq!(handle.stats().reconnects, 1);
     handle.stop();
     soon("the end", handle.ended()).await.expect("a clean stop");
+}
+
+/// With many proofs queued on the wire, receipts and deliveries may wait for each other, but not for a platform that falls
+/// silent.
+#[actix::test]
+async fn what_a_busy_wire_brings_is_told_though_nothing_more_comes() {
+    let mut peer = Peer::start().await;
+    let started = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&started);
+    let consumer = Consumer::builder(client(&peer), subscription_id())
+        .capacity(16)
+        .handler(move |_event, _context| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async { Ok(()) }
+        })
+        .build()
+        .expect("in range");
+    let handle = consumer.start().expect("an actix system");
+    let mut session = peer.session().await;
+    let mut sent = Vec::new();
+    for n in 1..=12 {
+        sent.push(session.deliver(n, 1).await);
+    }
+    until("the proofs", || handle.stats().committed == 12).await;
+    let of = |ack: &Ack| {
+        let named = |sent: &&Sent| sent.proof().delivery_id == ack.delivery_id;
+        *sent.iter().find(named).expect("one of them")
+    };
+    let first = session.ack().await;
+    session.confirm(&first, of(&first), false).await;
+    // Its successor is on the wire and has no answer.
+    let second = session.ack().await;
+    until("the receipt", || handle.stats().acknowledged == 1).await;
+    session.deliver(13, 1).await;
+    until("the handler", || started.load(Ordering::Relaxed) == 13).await;
+    // On the same connection, which has not ended for its silence meanwhile.
+    session.confirm(&second, of(&second), false).await;
+    until("the second receipt", || handle.stats().acknowledged == 2).await;
 }
