@@ -86,7 +86,12 @@ impl Pump {
             if came == Came::Answer && self.reader.has_more() {
                 // Whoever waited for it may have a next request ready. That goes out before what came with the answer
                 // is read, so that the peer works on the one while this side reads the other.
-                tokio::task::yield_now().await;
+                give_way().await;
+                if self.shared.requests.any_untaken() {
+                    // A thread's main future has its turn only after all tasks. This waits for it, at the price of a
+                    // look at all sockets, which is a system call.
+                    tokio::task::yield_now().await;
+                }
             }
             self.shared.carry_out(self.arrived);
             if let Some(cause) = self.shared.take_end() {
@@ -183,4 +188,17 @@ impl Pump {
         })
         .await;
     }
+}
+
+/// Lets the tasks go first that are ready now.
+async fn give_way() {
+    let mut gave_way = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut gave_way, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

@@ -56,6 +56,11 @@ impl Requests {
         }
     }
 
+    /// Whether an answer waits for somebody to take it.
+    pub(crate) fn any_untaken(&self) -> bool {
+        self.state.borrow().waiting.iter().any(|waiting| waiting.answer.is_some())
+    }
+
     /// No more answers come. Those that have come can still be taken.
     pub(crate) fn end(&self) {
         let mut state = self.state.borrow_mut();

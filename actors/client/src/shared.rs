@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     welcome: RefCell<Option<Welcome>>,
     /// Deliveries that nobody has read: the session keeps them at or below the capacity.
     unread: RefCell<VecDeque<Received>>,
-    requests: Requests,
+    pub(crate) requests: Requests,
     /// Why the session is over, until the pump takes note of it.
     ended: RefCell<Option<EndCause>>,
     error: RefCell<Option<ConnectionError>>,
