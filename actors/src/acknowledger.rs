@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use actix::WeakRecipient;
 use actix::prelude::*;
+use perilune_client::TurnAnswered;
 use perilune_proto::EventProof;
-use perilune_proto::consumer::{AckAnswer, Epoch};
+use perilune_proto::consumer::Epoch;
 use perilune_proto::limits::CONTROL_REQUEST_TIMEOUT;
-use perilune_proto::scalar::{EventId, Generation};
 
 use crate::clock::now;
 use crate::connection::SendAcks;
@@ -144,20 +144,7 @@ pub(crate) struct AcksAnswered {
     /// On which connection.
     pub epoch: Epoch,
     /// The answers. At most the capacity.
-    pub answers: Vec<Answered>,
-}
-
-/// What the platform said to one proof, which is named without its secret.
-#[derive(Debug)]
-pub(crate) struct Answered {
-    /// The proof's event.
-    pub event_id: EventId,
-    /// The proof's generation.
-    pub generation: Generation,
-    /// What the platform said.
-    pub answer: AckAnswer,
-    /// From the sending to the answer.
-    pub took: Duration,
+    pub answers: Vec<TurnAnswered>,
 }
 
 impl Handler<AcksAnswered> for Acknowledger {

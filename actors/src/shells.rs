@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use actix::prelude::*;
+use perilune_client::TurnAnswered;
 use perilune_proto::EventProof;
 use perilune_proto::consumer::{AckAnswer, Enabled, Epoch, PingAnswer, Replay, Role};
 use tokio::time::Instant;
 
-use crate::acknowledger::{Acknowledger, AcksAnswered, Answered, Attach, Commit, Detach};
+use crate::acknowledger::{Acknowledger, AcksAnswered, Attach, Commit, Detach};
 use crate::connection::{SendAcks, SendPing};
 use crate::custody::{ChildExited, ExitGuard, Life, Owned};
 use crate::heartbeat::{Heartbeat, PingAnswered, StartBeat, StopBeat};
@@ -46,7 +47,7 @@ impl Handler<SendAcks> for Around {
         if self.silent {
             return;
         }
-        let confirm = |proof: EventProof| Answered {
+        let confirm = |proof: EventProof| TurnAnswered {
             event_id: proof.event_id,
             generation: proof.generation,
             answer: AckAnswer::Confirmed { replay: Replay::First },

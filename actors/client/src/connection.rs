@@ -12,6 +12,7 @@ use perilune_proto::wire::{Acked, Delivery, Pong, Welcome};
 
 use crate::error::{AckError, ConnectionError, PingError, RequestError};
 use crate::shared::Shared;
+use crate::turns::TurnAnswered;
 
 /// One open session.
 ///
@@ -82,6 +83,34 @@ impl Connection {
             Some(Answer::Pong(pong)) => Ok(pong),
             answer => Err(self.no_receipt(answer)),
         }
+    }
+
+    /// Confirms deliveries in turn: in this order, behind those that were handed over before, and one in flight at a
+    /// time. The next proof goes out at the receipt of the one before, before anything else is done.
+    ///
+    /// Answers are taken with [`Self::take_answers`]. The rules of [`Self::ack`] hold for each proof. An answer that
+    /// judges the session, and not the proof, is the last one: what was to follow is not sent. Where the connection ends,
+    /// what has no answer gets none.
+    pub fn ack_in_turn(&self, proofs: impl IntoIterator<Item = EventProof>) {
+        self.shared.ack_in_turn(proofs);
+    }
+
+    /// How many of the proofs handed to [`Self::ack_in_turn`] have no answer yet, the one in flight included.
+    #[must_use]
+    pub fn unanswered(&self) -> usize {
+        self.shared.turns.unanswered()
+    }
+
+    /// Waits until [`Self::take_answers`] gives `enough` answers, or gives some while at most `left` proofs are
+    /// unanswered; or until the connection has ended. Of several waiting callers, the last one's numbers count.
+    pub async fn answered(&self, enough: usize, left: usize) {
+        self.shared.turns.until_due(enough, left, || self.shared.error().is_some()).await;
+    }
+
+    /// Takes what was answered to proofs of [`Self::ack_in_turn`], in their order.
+    #[must_use]
+    pub fn take_answers(&self) -> Vec<TurnAnswered> {
+        self.shared.turns.take()
     }
 
     fn no_receipt(&self, answer: Option<Answer>) -> RequestError {

@@ -23,7 +23,7 @@
 //! | --- | --- |
 //! | `options`, `base_url`, `credential`, `tls` | what a dial needs, checked early and read afresh |
 //! | `tcp`, `connector`, `refusal`, `dial` | the handshake within its time |
-//! | `connection`, `shared`, `requests`, `bell` | what a caller holds, and waits for |
+//! | `connection`, `shared`, `requests`, `turns`, `bell` | what a caller holds, and waits for |
 //! | `pump`, `codec`, `alarm` | the one task that reads the socket |
 //! | `line`, `outgoing` | the socket, and what is written to it |
 //! | `operation` | how an operation of an application stands |
@@ -49,6 +49,7 @@ mod requests;
 mod shared;
 mod tcp;
 mod tls;
+mod turns;
 
 pub use connection::{Connection, Received};
 pub use credential::{
@@ -63,6 +64,7 @@ pub use message_id::NewMessageId;
 pub use operation::{OperationStatus, StatusAnswer, StatusError};
 pub use options::{Client, ClientBuilder, Timeouts};
 pub use tls::Roots;
+pub use turns::TurnAnswered;
 
 pub use perilune_proto::EventProof;
 pub use perilune_proto::scalar::{MessageId, SubscriptionId};

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use perilune_proto::consumer::{AckAnswer, CauseCode};
 use perilune_proto::proof::EventProof;
 use perilune_proto::scalar::MessageId;
 use perilune_proto::session::{ClientSession, Effect, EndCause, RequestRefused};
@@ -15,7 +16,9 @@ use crate::bell::Bell;
 use crate::connection::Received;
 use crate::error::{ConnectionError, RequestError};
 use crate::line::Line;
+use crate::message_id::NewMessageId as _;
 use crate::requests::{Place, Requests};
+use crate::turns::Turns;
 
 /// The state of one connection. Borrowed only between awaits.
 pub(crate) struct Shared {
@@ -26,6 +29,7 @@ pub(crate) struct Shared {
     /// Deliveries that nobody has read: the session keeps them at or below the capacity.
     unread: RefCell<VecDeque<Received>>,
     pub(crate) requests: Requests,
+    pub(crate) turns: Turns,
     /// Why the session is over, until the pump takes note of it.
     ended: RefCell<Option<EndCause>>,
     error: RefCell<Option<ConnectionError>>,
@@ -57,6 +61,7 @@ impl Shared {
             welcome: RefCell::new(None),
             unread: RefCell::new(VecDeque::new()),
             requests: Requests::default(),
+            turns: Turns::default(),
             ended: RefCell::new(None),
             error: RefCell::new(None),
             closing: Cell::new(false),
@@ -84,12 +89,41 @@ impl Shared {
         make: impl FnOnce(&mut ClientSession, Instant) -> Result<(), RequestRefused>,
     ) -> Result<Place<'_>, RequestError> {
         let now = now();
-        match make(&mut self.session.borrow_mut(), now) {
+        let made = make(&mut self.session.borrow_mut(), now);
+        match made {
             Ok(()) => {}
             Err(RequestRefused::NotOpen) => return Err(self.error_or_abandoned().into()),
             Err(refused) => return Err(refused.into()),
         }
         let place = self.requests.wait_for(id);
+        self.write_requests(now);
+        Ok(place)
+    }
+
+    /// Takes proofs that are reported one at a time.
+    pub(crate) fn ack_in_turn(&self, proofs: impl IntoIterator<Item = EventProof>) {
+        proofs.into_iter().for_each(|proof| self.turns.push(proof));
+        self.send_next(now());
+    }
+
+    /// Reports the proof whose turn it is, if none is in flight.
+    fn send_next(&self, now: Instant) {
+        while let Some(proof) = self.turns.next() {
+            let id = MessageId::new();
+            let made = self.session.borrow_mut().ack(id, &proof, now);
+            match made {
+                Ok(()) => {
+                    self.turns.sent(id, now);
+                    return self.write_requests(now);
+                }
+                // The end is told by itself, and whether this proof was taken is a question for the next session.
+                Err(RequestRefused::NotOpen) => return,
+                Err(_) => self.turns.answered(AckAnswer::Refused(CauseCode::Local.into()), now),
+            }
+        }
+    }
+
+    fn write_requests(&self, now: Instant) {
         self.carry_out(now);
         // Written here and now: on its way through the pump it would wait for all that the thread has to do before.
         let written = !self.is_closing() && self.line.borrow_mut().as_mut().is_some_and(Line::write_at_once);
@@ -97,7 +131,6 @@ impl Shared {
         if !written || due.is_some_and(|(due, _)| !self.alarm.borrow().covers(due)) {
             self.wake_pump();
         }
-        Ok(place)
     }
 
     /// The next unread delivery; those that came before the end are handed out before its error.
@@ -157,6 +190,7 @@ impl Shared {
     /// Carries the session's effects out. An end is remembered: what came before it still counts.
     pub(crate) fn carry_out(&self, arrived: Instant) -> Came {
         let mut came = Came::NoAnswer;
+        let mut turn_over = false;
         while let Some(effect) = self.with_session(ClientSession::poll_effect) {
             match effect {
                 Effect::Send(frame) => {
@@ -172,12 +206,19 @@ impl Shared {
                     self.unread.borrow_mut().push_back(Received::new(delivery, arrived));
                     self.to_handles.ring();
                 }
+                Effect::Answered(id, answer) if self.turns.is_in_flight(id) => {
+                    self.turns.answered(answer.into(), arrived);
+                    turn_over = true;
+                }
                 Effect::Answered(id, answer) => {
                     self.requests.answer(id, answer);
                     came = Came::Answer;
                 }
                 Effect::End(cause) => *self.ended.borrow_mut() = Some(cause),
             }
+        }
+        if turn_over {
+            self.send_next(arrived);
         }
         came
     }
@@ -205,6 +246,7 @@ impl Shared {
         self.session.borrow_mut().abandon();
         self.error.borrow_mut().get_or_insert(error);
         self.requests.end();
+        self.turns.end();
         self.to_handles.ring();
     }
 

@@ -23,7 +23,7 @@ use tokio::task::JoinError;
 use crate::acknowledger::AcksAnswered;
 use crate::cause::{cause_of_connection, cause_of_dial, cause_of_request};
 use crate::custody::ExitGuard;
-use attendant::{Attendant, Orders};
+use attendant::{Asker, Attendant};
 
 /// Owns one socket. One a subscription.
 pub(crate) struct Connection {
@@ -54,7 +54,7 @@ enum Link {
 /// An open session and the task beside it.
 struct Open {
     session: OpenSession,
-    orders: Rc<Orders>,
+    asker: Asker,
     _attendant: Abort,
 }
 
@@ -115,8 +115,8 @@ impl Connection {
         if let Some(up) = self.up.connected.upgrade() {
             up.do_send(connected);
         }
-        let orders = Rc::<Orders>::default();
-        let attendant = Attendant::new(epoch, session.clone(), Rc::clone(&orders), self.up.delivered.clone());
+        let asker = Asker::default();
+        let attendant = Attendant::new(epoch, session.clone(), Rc::clone(&asker), self.up.delivered.clone());
         let attends = actix_rt::spawn(attendant.attend());
         let attendant = Abort(attends.abort_handle());
         ctx.spawn(attends.into_actor(self).map(move |ended, actor, ctx| actor.session_over(epoch, ended, ctx)));
@@ -125,7 +125,7 @@ impl Connection {
             watched.closed().await;
             drop(slot);
         });
-        self.link = Link::Up(epoch, Open { session: OpenSession(session), orders, _attendant: attendant });
+        self.link = Link::Up(epoch, Open { session: OpenSession(session), asker, _attendant: attendant });
     }
 
     fn session_over(&mut self, epoch: Epoch, ended: Result<ConnectionError, JoinError>, ctx: &mut Context<Self>) {
@@ -245,7 +245,8 @@ impl Handler<SendAcks> for Connection {
 
     fn handle(&mut self, message: SendAcks, _ctx: &mut Context<Self>) {
         if let Some(open) = self.open(message.epoch) {
-            open.orders.take(message.proofs, message.answer_to);
+            *open.asker.borrow_mut() = Some(message.answer_to);
+            open.session.0.ack_in_turn(message.proofs);
         }
     }
 }

@@ -19,9 +19,10 @@ mod gathered;
 use std::sync::Arc;
 
 use actix::prelude::*;
+use perilune_client::TurnAnswered;
 use perilune_proto::consumer::{Input, LinkState};
 
-use crate::acknowledger::{AcksAnswered, Answered};
+use crate::acknowledger::AcksAnswered;
 use crate::connection::{Connected, ConnectionEnded, DeliveriesArrived, Phase};
 use crate::custody::{ChildExited, Custody};
 use crate::error::Source;
@@ -194,7 +195,7 @@ impl Handler<AcksAnswered> for Subscription {
 
     fn handle(&mut self, message: AcksAnswered, ctx: &mut Context<Self>) {
         let epoch = message.epoch;
-        for Answered { event_id, generation, answer, took } in message.answers {
+        for TurnAnswered { event_id, generation, answer, took } in message.answers {
             self.telemetry.answered(event_id, &answer, took);
             self.custody.hear(Input::AckAnswered { epoch, event_id, generation, answer });
         }

@@ -16,6 +16,7 @@ mod requests;
 mod secrets;
 mod session;
 mod tls;
+mod turns;
 
 use std::time::Duration;
 
