@@ -6,8 +6,8 @@
 //! - at most one handler thread is on its way at a time; it wakes the next one before it starts to work, if there is
 //!   more to do than it can take;
 //! - while proofs wait for their turn on the wire ([`Pace`]), an `Ok` can only queue behind them, so it is left to be
-//!   collected with the next receipt instead of waking the pool. So is the start of a handler while many wait, and
-//!   one thread does the work of several. The pool's tick bounds all three to [`LINGER`].
+//!   collected with the next receipt instead of waking the pool. So is the start of a handler while many wait. One
+//!   thread does the work of several then, and while handlers are quick. The pool's tick bounds all to [`LINGER`].
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +27,9 @@ pub(crate) const LINGER: Duration = Duration::from_millis(2);
 const PROOFS_MANY: usize = 8;
 /// Runs that wait for that occasion at most, where no thread is at work.
 const RUNS_LINGERING_MAX: usize = 4;
+
+/// A handler that takes less costs less than to wake a thread for the next one.
+const QUICK: Duration = Duration::from_micros(100);
 
 /// Receipts kept for the `settled` callback; further ones are dropped and counted.
 pub(super) const RECEIPTS_MAX: usize = 1_024;
@@ -101,6 +104,8 @@ struct State {
     /// Results that nobody has collected. Bounded by the slots.
     ended: Vec<RunEnded>,
     pace: Pace,
+    /// Whether the last handler took so little that whoever is at work will have done the rest before another wakes.
+    quick: bool,
     receipts: Vec<Receipt>,
     /// A thread is in the `settled` callback: one call at a time, in order.
     settling: bool,
@@ -139,6 +144,7 @@ impl Queue {
                 runs: VecDeque::with_capacity(slots),
                 ended: Vec::with_capacity(slots),
                 pace: Pace::Hurried,
+                quick: false,
                 receipts: Vec::new(),
                 settling: false,
                 parked: Vec::new(),
@@ -173,6 +179,7 @@ impl Queue {
     pub(super) fn report(&self, ended: RunEnded, dispatched: Instant, now: Instant) {
         let waited_for = {
             let mut state = self.state();
+            state.quick = ended.took < QUICK && ended.outcome == HandlerOutcome::Ok;
             state.ended.push(ended);
             let lingers = ended.outcome == HandlerOutcome::Ok && state.pace != Pace::Hurried;
             !lingers || now.saturating_duration_since(dispatched) >= LINGER
@@ -349,7 +356,7 @@ impl State {
     fn may_linger(&self) -> bool {
         let plenty = matches!(self.pace, Pace::Busy(proofs) if proofs >= PROOFS_MANY);
         let few = self.runs.len() < RUNS_LINGERING_MAX;
-        plenty && (few || self.somebody_works())
+        plenty && few || (plenty || self.quick) && self.somebody_works()
     }
 
     /// Whether a thread is at work or on its way, and so will look here.

@@ -165,3 +165,27 @@ async fn starts_linger_while_many_proofs_queue() {
     assert_eq!(queue.push([run(&queue, 1)]), Hire::Nobody);
     assert_eq!(queue.collect(Pace::Busy(7)).1, Hire::Thread, "no longer many");
 }
+
+/// While handlers are quick, whoever works does the rest; the tick sends another one if that takes too long.
+#[actix::test]
+async fn one_thread_does_the_work_of_several_while_handlers_are_quick() {
+    let queue = Arc::new(Queue::new(8));
+    let finish = |took| {
+        let elsewhere = Arc::new(Queue::new(1));
+        let mut ended = Report::new(RunId(1), &event(1), &run(&elsewhere, 1).context, &elsewhere).unsent();
+        (ended.outcome, ended.took) = (HandlerOutcome::Ok, took);
+        queue.report(ended, now(), now());
+    };
+    let hired = std::cell::Cell::new(0);
+    let seat = Seat::hired();
+    assert_eq!(queue.push([run(&queue, 1)]), Hire::Thread);
+    assert_eq!(next(&queue, &seat, &hired).await, 1);
+    finish(Duration::from_micros(10));
+    assert_eq!(queue.push((2..=4).map(|n| run(&queue, n))), Hire::Nobody);
+    assert_eq!(next(&queue, &seat, &hired).await, 2);
+    assert_eq!(hired.get(), 0, "the one at work does it all");
+    assert_eq!(queue.tick().2, Hire::Thread, "unless it takes too long");
+    finish(Duration::from_millis(10));
+    assert_eq!(next(&queue, &Seat::hired(), &hired).await, 3);
+    assert_eq!(hired.get(), 1, "handlers are slow now");
+}
