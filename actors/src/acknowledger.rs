@@ -22,7 +22,7 @@ use crate::timer::Timer;
 /// Longer than a connection lets a request wait: only a connection that does not work at all exceeds it.
 const DEADLINE: Duration = CONTROL_REQUEST_TIMEOUT.saturating_add(Duration::from_secs(5));
 /// Proofs that the connection has at most: what it has, it can send without asking.
-const AHEAD: usize = 16;
+const AHEAD: usize = 24;
 
 /// Carries proofs to the connection, in order. One a subscription.
 pub(crate) struct Acknowledger {

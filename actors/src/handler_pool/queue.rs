@@ -22,7 +22,7 @@ use perilune_proto::consumer::HandlerOutcome;
 use super::run::{Run, RunEnded};
 
 /// How long a result, a receipt or a start is left for the next occasion, at most.
-pub(crate) const LINGER: Duration = Duration::from_millis(2);
+pub(crate) const LINGER: Duration = Duration::from_millis(5);
 /// Committed proofs from which on starting a handler can wait for the next occasion: their turns take longer.
 const PROOFS_MANY: usize = 8;
 /// Runs that wait for that occasion at most, where no thread is at work.
