@@ -11,7 +11,7 @@
 //! | `Connection` | one socket | `Dial`, `CloseConnection`, `SendAcks`, `SendPing` | `Connected`, `DeliveriesArrived`, `ConnectionEnded`, `AcksAnswered` |
 //! | `Heartbeat` | one interval | `StartBeat`, `StopBeat` | `SendPing`, `PingAnswered` |
 //! | `Acknowledger` | the queue of committed proofs | `Attach`, `Detach`, `Commit`, `AcksAnswered` | `SendAcks`, `AcksAnswered` |
-//! | `HandlerPool` | running handlers, their tokens and threads | `Runs`, `Cancel`, `Settle`, `DrainReceipts` | `HandlersEnded`; to a user's actor [`HandleEvent`] |
+//! | `HandlerPool` | running handlers, their tokens and threads | `Runs`, `Collect`, `Cancel`, `Settle`, `DrainReceipts` | `HandlersEnded`; to a user's actor [`HandleEvent`] |
 //!
 //! Each message stands beside the actor that receives it, with its fields and its answer; news for the subscription
 //! stands beside the actor that sends it.

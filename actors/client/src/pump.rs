@@ -1,4 +1,4 @@
-//! The one task that owns a connection's socket.
+//! The one task that reads a connection's socket, and writes what a request's sender could not.
 //!
 //! It reads and writes at the same time, so that neither waits for the other. The rules are the session's;
 //! this file carries out its effects.

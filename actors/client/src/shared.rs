@@ -218,7 +218,8 @@ impl Shared {
             }
         }
         if turn_over {
-            self.send_next(arrived);
+            // Not `arrived`: the next request has its own time, whatever this thread did since it read.
+            self.send_next(now());
         }
         came
     }

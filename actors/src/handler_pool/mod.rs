@@ -10,6 +10,7 @@ mod queue;
 #[cfg(test)]
 mod queue_tests;
 mod run;
+mod seat;
 mod settled;
 mod worker;
 
@@ -35,9 +36,10 @@ pub(crate) use settled::{SettledCallback, settled_callback};
 
 use crate::clock::now;
 use crate::custody::ExitGuard;
-use queue::{Hire, Queue, Queued};
 pub(crate) use queue::{LINGER, Pace};
+use queue::{Queue, Queued};
 use run::{Report, Run as QueuedRun};
+use seat::Hire;
 use worker::hire;
 
 /// How long a queued run may wait for a thread that was woken before another one is.
@@ -118,11 +120,13 @@ impl HandlerPool {
         self.ticking = true;
         ctx.run_later(LINGER, |actor, ctx| {
             actor.ticking = false;
+            // Read before the tick: a result that comes behind it is then late by its own clock, too.
+            let now = now();
+            let fresh = actor.dispatched.is_some_and(|dispatched| now.saturating_duration_since(dispatched) < LINGER);
             let (ended, queued, need) = actor.queue.tick();
             actor.hire_if(need);
             actor.hand_on(ended);
-            let fresh = |dispatched| now().saturating_duration_since(dispatched) < LINGER;
-            if queued == Queued::Some || actor.dispatched.is_some_and(fresh) {
+            if queued == Queued::Some || fresh {
                 actor.tick_later(ctx);
             }
         });

@@ -10,7 +10,7 @@
 //!   thread does the work of several then, and while handlers are quick. The pool's tick bounds all to [`LINGER`].
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ use super::Receipt;
 use perilune_proto::consumer::HandlerOutcome;
 
 use super::run::{Run, RunEnded};
+use super::seat::{Hire, Seat, Wake};
 
 /// How long a result, a receipt or a start is left for the next occasion, at most.
 pub(crate) const LINGER: Duration = Duration::from_millis(5);
@@ -58,38 +59,6 @@ pub(super) enum Queued {
     None,
 }
 
-/// Whether a thread has to be made for what was queued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "what was queued may wait for this thread"]
-pub(super) enum Hire {
-    /// A seat is taken for it: make it.
-    Thread,
-    /// There is none to make.
-    Nobody,
-}
-
-/// Whom to send to the queue. Carried out after the lock is released: waking is a system call, and whoever is woken
-/// wants the lock.
-#[must_use = "what was queued may wait for it"]
-enum Wake {
-    Seat(Arc<Seat>),
-    NewThread,
-    Nobody,
-}
-
-impl Wake {
-    fn send(self) -> Hire {
-        match self {
-            Self::Seat(seat) => {
-                seat.wake.notify_one();
-                Hire::Nobody
-            }
-            Self::NewThread => Hire::Thread,
-            Self::Nobody => Hire::Nobody,
-        }
-    }
-}
-
 /// The pool's queue. Bounded by the machine: it starts no more runs than there are slots.
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -117,23 +86,14 @@ struct State {
     threads_max: usize,
     /// A thread could not be made: none is tried before the next nudge.
     short: bool,
+    /// How many threads have taken a job since the last tick and not come back: who is longer away may stay away.
+    fresh: usize,
+    round: u64,
+    /// The tick has found something queued: nothing lingers until the queue is empty.
+    overdue: bool,
     /// How many jobs were ever taken: tells whether anything moves.
     taken: u64,
     closed: bool,
-}
-
-/// One handler thread's place.
-#[derive(Default)]
-pub(super) struct Seat {
-    wake: Notify,
-    woken: AtomicBool,
-}
-
-impl Seat {
-    /// The seat of a thread that is being made.
-    pub(super) fn hired() -> Arc<Self> {
-        Arc::new(Self { wake: Notify::new(), woken: AtomicBool::new(true) })
-    }
 }
 
 impl Queue {
@@ -152,6 +112,9 @@ impl Queue {
                 threads: 0,
                 threads_max: slots + 1,
                 short: false,
+                fresh: 0,
+                round: 1,
+                overdue: false,
                 taken: 0,
                 closed: false,
             }),
@@ -176,13 +139,15 @@ impl Queue {
     }
 
     /// Takes a result in. Called wherever a run ends, so it must not fail.
-    pub(super) fn report(&self, ended: RunEnded, dispatched: Instant, now: Instant) {
+    ///
+    /// `now` is read under the lock: what the pool's last tick has not seen is late, and says so.
+    pub(super) fn report(&self, ended: RunEnded, dispatched: Instant, now: fn() -> Instant) {
         let waited_for = {
             let mut state = self.state();
             state.quick = ended.took < QUICK && ended.outcome == HandlerOutcome::Ok;
             state.ended.push(ended);
             let lingers = ended.outcome == HandlerOutcome::Ok && state.pace != Pace::Hurried;
-            !lingers || now.saturating_duration_since(dispatched) >= LINGER
+            !lingers || now().saturating_duration_since(dispatched) >= LINGER
         };
         if waited_for {
             self.ready.notify_one();
@@ -204,6 +169,9 @@ impl Queue {
     pub(super) fn tick(&self) -> (Vec<RunEnded>, Queued, Hire) {
         let (ended, queued, wake) = {
             let mut state = self.state();
+            state.round = state.round.wrapping_add(1).max(1);
+            state.fresh = 0;
+            state.overdue = state.has_job();
             let (queued, wake) =
                 if state.has_job() { (Queued::Some, state.wake()) } else { (Queued::None, Wake::Nobody) };
             (std::mem::take(&mut state.ended), queued, wake)
@@ -256,7 +224,8 @@ impl Queue {
                 if seat.woken.swap(false, Ordering::Relaxed) {
                     state.waking = state.waking.saturating_sub(1);
                 }
-                if let Some(job) = state.take() {
+                state.back(seat);
+                if let Some(job) = state.take(seat) {
                     // Before it works, since it may block: only what may linger is left to the tick.
                     let more = if state.has_job() && !state.may_linger() { state.wake() } else { Wake::Nobody };
                     drop(state);
@@ -327,6 +296,7 @@ impl Queue {
     pub(super) fn leave(&self, seat: &Arc<Seat>) -> Hire {
         let mut state = self.state();
         state.threads = state.threads.saturating_sub(1);
+        state.back(seat);
         state.parked.retain(|parked| !Arc::ptr_eq(parked, seat));
         if seat.woken.swap(false, Ordering::Relaxed) {
             // It was on its way to a job: somebody else has to go.
@@ -356,15 +326,22 @@ impl State {
     fn may_linger(&self) -> bool {
         let plenty = matches!(self.pace, Pace::Busy(proofs) if proofs >= PROOFS_MANY);
         let few = self.runs.len() < RUNS_LINGERING_MAX;
-        plenty && few || (plenty || self.quick) && self.somebody_works()
+        !self.overdue && (plenty && few || (plenty || self.quick) && self.somebody_works())
     }
 
-    /// Whether a thread is at work or on its way, and so will look here.
-    fn somebody_works(&self) -> bool {
-        self.threads > self.parked.len()
+    /// Whether a thread is on its way, or has been at work for so short a time that it is likely to look here soon.
+    const fn somebody_works(&self) -> bool {
+        self.waking > 0 || self.fresh > 0
     }
 
-    fn take(&mut self) -> Option<Job> {
+    /// A thread is done with its job.
+    fn back(&mut self, seat: &Seat) {
+        if seat.round.swap(0, Ordering::Relaxed) == self.round {
+            self.fresh = self.fresh.saturating_sub(1);
+        }
+    }
+
+    fn take(&mut self, seat: &Seat) -> Option<Job> {
         let job = if let Some(run) = self.runs.pop_front() {
             Job::Handle(run)
         } else if !self.settling && !self.receipts.is_empty() {
@@ -374,6 +351,9 @@ impl State {
             return None;
         };
         self.taken = self.taken.wrapping_add(1);
+        self.fresh += 1;
+        seat.round.store(self.round, Ordering::Relaxed);
+        self.overdue &= !self.runs.is_empty();
         Some(job)
     }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use perilune_proto::consumer::{HandlerOutcome, RunId};
 use perilune_proto::scalar::{Generation, SubscriptionId};
 
-use super::queue::{Hire, Job, LINGER, Pace, Queue, Seat};
+use super::queue::{Job, LINGER, Pace, Queue};
 use super::run::{Report, Run};
+use super::seat::{Hire, Seat};
 use super::worker::hire;
 use super::{Cancellation, EventContext, Handlers, handler_fn, shared};
 use crate::clock::now;
@@ -130,15 +131,15 @@ async fn an_ok_waits_for_the_next_receipt_and_nothing_else_does() {
     };
     let _ = woken(&queue).await;
     let (_, _) = queue.collect(Pace::Busy(1));
-    queue.report(ended(HandlerOutcome::Ok), now(), now());
+    queue.report(ended(HandlerOutcome::Ok), now(), now);
     assert!(!woken(&queue).await);
     assert_eq!(queue.collect(Pace::Busy(1)).0.len(), 1, "with the receipt");
-    queue.report(ended(HandlerOutcome::Ok), now(), now() + LINGER);
+    queue.report(ended(HandlerOutcome::Ok), now(), || now() + LINGER);
     assert!(woken(&queue).await, "a late one");
-    queue.report(ended(HandlerOutcome::Error), now(), now());
+    queue.report(ended(HandlerOutcome::Error), now(), now);
     assert!(woken(&queue).await, "a failure");
     let _ = queue.collect(Pace::Hurried);
-    queue.report(ended(HandlerOutcome::Ok), now(), now());
+    queue.report(ended(HandlerOutcome::Ok), now(), now);
     assert!(woken(&queue).await, "nothing in flight");
 }
 
@@ -174,7 +175,7 @@ async fn one_thread_does_the_work_of_several_while_handlers_are_quick() {
         let elsewhere = Arc::new(Queue::new(1));
         let mut ended = Report::new(RunId(1), &event(1), &run(&elsewhere, 1).context, &elsewhere).unsent();
         (ended.outcome, ended.took) = (HandlerOutcome::Ok, took);
-        queue.report(ended, now(), now());
+        queue.report(ended, now(), now);
     };
     let hired = std::cell::Cell::new(0);
     let seat = Seat::hired();
@@ -185,7 +186,39 @@ async fn one_thread_does_the_work_of_several_while_handlers_are_quick() {
     assert_eq!(next(&queue, &seat, &hired).await, 2);
     assert_eq!(hired.get(), 0, "the one at work does it all");
     assert_eq!(queue.tick().2, Hire::Thread, "unless it takes too long");
-    finish(Duration::from_millis(10));
+    finish(Duration::from_micros(10));
     assert_eq!(next(&queue, &Seat::hired(), &hired).await, 3);
-    assert_eq!(hired.get(), 1, "handlers are slow now");
+    assert_eq!(hired.get(), 1, "the rest is overdue, so one thread wakes the other");
+    assert_eq!(next(&queue, &seat, &hired).await, 4);
+    finish(Duration::from_millis(10));
+    assert_eq!(queue.push([run(&queue, 5)]), Hire::Nobody, "one is on its way");
+    assert_eq!(queue.push([run(&queue, 6)]), Hire::Nobody);
+    assert_eq!(next(&queue, &Seat::hired(), &hired).await, 5);
+    assert_eq!(hired.get(), 2, "handlers are slow now");
+}
+
+/// Whoever has been away since the last tick is not waited for, however quick the others are.
+#[actix::test]
+async fn a_handler_that_blocks_delays_no_other_while_the_others_are_quick() {
+    let queue = Arc::new(Queue::new(4));
+    let hired = std::cell::Cell::new(0);
+    assert_eq!(queue.push([run(&queue, 1)]), Hire::Thread);
+    let (blocked, other) = (Seat::hired(), Seat::hired());
+    assert_eq!(next(&queue, &blocked, &hired).await, 1);
+    let _ = queue.tick();
+    assert_eq!(queue.push([run(&queue, 2)]), Hire::Thread);
+    assert_eq!(next(&queue, &other, &hired).await, 2);
+    let elsewhere = Arc::new(Queue::new(1));
+    let mut ended = Report::new(RunId(2), &event(2), &run(&elsewhere, 2).context, &elsewhere).unsent();
+    (ended.outcome, ended.took) = (HandlerOutcome::Ok, Duration::from_micros(10));
+    queue.report(ended, now(), now);
+    let waits = next(&queue, &other, &hired);
+    let pushes = async {
+        tokio::task::yield_now().await;
+        assert_eq!(queue.push([run(&queue, 3)]), Hire::Nobody);
+    };
+    let (n, ()) = tokio::time::timeout(Duration::from_secs(5), futures_util::future::join(waits, pushes))
+        .await
+        .expect("the thread that rests is woken");
+    assert_eq!(n, 3);
 }

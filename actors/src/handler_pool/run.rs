@@ -81,7 +81,7 @@ impl Report {
 impl Drop for Report {
     fn drop(&mut self) {
         if let Some(to) = self.to.upgrade() {
-            to.report(self.ended, self.dispatched, now());
+            to.report(self.ended, self.dispatched, now);
         }
     }
 }

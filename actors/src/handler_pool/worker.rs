@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use actix_rt::{Arbiter, System};
 
-use super::queue::{Hire, Job, Queue, Seat};
+use super::queue::{Job, Queue};
 use super::run::{ThreadHandler, run};
+use super::seat::{Hire, Seat};
 use super::{Handlers, settle};
 use crate::contain::contain;
 

@@ -54,7 +54,9 @@ impl Children {
         self.lives[place(role)] = life;
         match role {
             Role::Connection => {
-                self.detach();
+                if let Some(epoch) = self.attached {
+                    self.detach(epoch);
+                }
                 self.connection = connection(spec, life, ctx);
             }
             Role::Heartbeat => self.heartbeat = heartbeat(life, ctx),
@@ -75,9 +77,9 @@ impl Children {
         self.acknowledger.do_send(Attach { epoch, connection });
     }
 
-    /// The connection is over, if there was one.
-    pub(super) fn detach(&mut self) {
-        if self.attached.take().is_some() {
+    /// This connection is over; another one stays attached.
+    pub(super) fn detach(&mut self, epoch: Epoch) {
+        if self.attached.take_if(|attached| *attached == epoch).is_some() {
             self.acknowledger.do_send(Detach);
         }
     }

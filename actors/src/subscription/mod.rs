@@ -9,6 +9,8 @@
 //!    Connection    Heartbeat   Acknowledger    HandlerPool   an action into a message
 //! ```
 //!
+//! Proofs and their answers alone go from child to child: the hub attaches the acknowledger to the connection.
+//!
 //! No rule lives here: which event may start, which proof goes next, how long to wait and when to stop are the
 //! machine's. `children` makes the four, `act` performs actions, `gathered` joins them, this file hears.
 
@@ -173,7 +175,7 @@ impl Handler<ConnectionEnded> for Subscription {
     fn handle(&mut self, message: ConnectionEnded, ctx: &mut Context<Self>) {
         let ConnectionEnded { epoch, phase, cause, source } = message;
         self.source = source;
-        self.children(ctx).detach();
+        self.children(ctx).detach(epoch);
         let input = match phase {
             Phase::Dialling => Input::DialFailed { epoch, cause },
             Phase::Open => Input::Disconnected { epoch, cause },

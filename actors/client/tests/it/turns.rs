@@ -83,11 +83,12 @@ async fn a_judgement_of_the_proof_is_followed_by_the_next_and_one_of_the_session
 }
 
 #[actix_rt::test]
-async fn a_proof_of_another_subscription_is_refused_here() {
-    let (connection, _socket) = open(4).await;
+async fn a_proof_of_another_subscription_is_refused_here_and_the_next_one_sent() {
+    let (connection, mut socket) = open(4).await;
     let foreign = EventProof { subscription_id: SubscriptionId::from_u128(99), ..proof(1) };
-    connection.ack_in_turn([foreign]);
-    assert_eq!(taken(&connection, 1).await, [AckAnswer::Refused(CauseCode::Local.into())]);
+    connection.ack_in_turn([foreign, proof(2)]);
+    confirm(&mut socket, &proof(2)).await;
+    assert_eq!(taken(&connection, 2).await, [AckAnswer::Refused(CauseCode::Local.into()), FIRST]);
 }
 
 #[actix_rt::test]

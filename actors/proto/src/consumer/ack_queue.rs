@@ -38,11 +38,11 @@ impl AckQueue {
         Some(proof)
     }
 
-    /// The proof in flight was answered: names it. An answer that judges the session and not the proof is the
-    /// last one; nothing is sent after it.
+    /// The proof in flight was answered, or refused before it was sent: names it. An answer that judges the session
+    /// and not the proof is the last one; nothing is sent after it.
     pub fn answered(&mut self, answer: &AckAnswer) -> Option<(EventId, Generation)> {
         if let AckAnswer::Refused(cause) = answer
-            && cause.code != CauseCode::Error(ErrorCode::ProofInvalid)
+            && !matches!(cause.code, CauseCode::Error(ErrorCode::ProofInvalid) | CauseCode::Local)
         {
             self.over = true;
             self.unsent.clear();

@@ -93,7 +93,7 @@ pub struct Delivered {
     pub proof: EventProof,
     /// What happened.
     pub event: Arc<ResultEvent>,
-    /// What was left of the lease when it was sent (1 ms to 30 s). It becomes a deadline on arrival.
+    /// What is left of the lease (at most 30 s). It becomes a deadline where it is heard.
     pub lease: Duration,
 }
 
