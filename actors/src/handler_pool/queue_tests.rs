@@ -7,7 +7,7 @@ use perilune_proto::consumer::{HandlerOutcome, RunId};
 use perilune_proto::scalar::{Generation, SubscriptionId};
 
 use super::queue::{Job, LINGER, Pace, Queue};
-use super::run::{Report, Run};
+use super::run::{Report, Run, RunEnded};
 use super::seat::{Hire, Seat};
 use super::worker::hire;
 use super::{Cancellation, EventContext, Handlers, handler_fn, shared};
@@ -24,6 +24,13 @@ fn run(queue: &Arc<Queue>, n: u64) -> Run {
     let event = Arc::new(event(n));
     let report = Report::new(RunId(n), &event, &context, queue);
     Run { event, context, report }
+}
+
+/// How a run ended, as its thread reports it.
+fn ended(n: u64, outcome: HandlerOutcome, took: Duration) -> RunEnded {
+    let elsewhere = Arc::new(Queue::new(1));
+    let report = Report::new(RunId(n), &event(n), &run(&elsewhere, n).context, &elsewhere);
+    RunEnded { outcome, took, ..report.unsent() }
 }
 
 async fn next(queue: &Queue, seat: &Arc<Seat>, hired: &std::cell::Cell<usize>) -> u64 {
@@ -116,12 +123,7 @@ fn a_run_that_is_dropped_says_that_its_handler_is_gone() {
 #[actix::test]
 async fn an_ok_waits_for_the_next_receipt_and_nothing_else_does() {
     let queue = Arc::new(Queue::new(2));
-    let ended = |outcome| {
-        let elsewhere = Arc::new(Queue::new(1));
-        let mut ended = Report::new(RunId(1), &event(1), &run(&elsewhere, 1).context, &elsewhere).unsent();
-        ended.outcome = outcome;
-        ended
-    };
+    let ended = |outcome| ended(1, outcome, Duration::ZERO);
     let woken = async |queue: &Queue| {
         tokio::select! {
             biased;
@@ -171,12 +173,7 @@ async fn starts_linger_while_many_proofs_queue() {
 #[actix::test]
 async fn one_thread_does_the_work_of_several_while_handlers_are_quick() {
     let queue = Arc::new(Queue::new(8));
-    let finish = |took| {
-        let elsewhere = Arc::new(Queue::new(1));
-        let mut ended = Report::new(RunId(1), &event(1), &run(&elsewhere, 1).context, &elsewhere).unsent();
-        (ended.outcome, ended.took) = (HandlerOutcome::Ok, took);
-        queue.report(ended, now(), now);
-    };
+    let finish = |took| queue.report(ended(1, HandlerOutcome::Ok, took), now(), now);
     let hired = std::cell::Cell::new(0);
     let seat = Seat::hired();
     assert_eq!(queue.push([run(&queue, 1)]), Hire::Thread);
@@ -208,10 +205,7 @@ async fn a_handler_that_blocks_delays_no_other_while_the_others_are_quick() {
     let _ = queue.tick();
     assert_eq!(queue.push([run(&queue, 2)]), Hire::Thread);
     assert_eq!(next(&queue, &other, &hired).await, 2);
-    let elsewhere = Arc::new(Queue::new(1));
-    let mut ended = Report::new(RunId(2), &event(2), &run(&elsewhere, 2).context, &elsewhere).unsent();
-    (ended.outcome, ended.took) = (HandlerOutcome::Ok, Duration::from_micros(10));
-    queue.report(ended, now(), now);
+    queue.report(ended(2, HandlerOutcome::Ok, Duration::from_micros(10)), now(), now);
     let waits = next(&queue, &other, &hired);
     let pushes = async {
         tokio::task::yield_now().await;
