@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use perilune_actors::proto::wire::Ack;
-use perilune_actors::{Consumer, HandlerError};
+use perilune_actors::{Consumer, ConsumerBuilder, HandlerError};
 
 use crate::support::{Peer, Sent, client, soon, subscription_id, until};
 
@@ -98,20 +98,23 @@ impl std::fmt::Display for PanicsOnDrop {
 
 impl std::error::Error for PanicsOnDrop {}
 
+/// A consumer whose handler only counts its runs.
+fn counting(peer: &Peer) -> (ConsumerBuilder, Arc<AtomicU64>) {
+    let runs = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&runs);
+    let builder = Consumer::builder(client(peer), subscription_id()).handler(move |_event, _context| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Ok(()) }
+    });
+    (builder, runs)
+}
+
 /// A connection that drops after the ack was sent: the same proof again, under a new message id, no second run.
 #[actix::test]
 async fn a_proof_is_reported_again_after_a_reconnect_and_the_handler_is_not() {
     let mut peer = Peer::start().await;
-    let runs = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&runs);
-    let consumer = Consumer::builder(client(&peer), subscription_id())
-        .reconnect_min_delay(std::time::Duration::from_millis(10))
-        .handler(move |_event, _context| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            async { Ok(()) }
-        })
-        .build()
-        .expect("in range");
+    let (builder, runs) = counting(&peer);
+    let consumer = builder.reconnect_min_delay(std::time::Duration::from_millis(10)).build().expect("in range");
     let handle = consumer.start().expect("an actix system");
     let mut session = peer.session().await;
     let sent = session.deliver(1, 1).await;
@@ -133,16 +136,8 @@ async fn a_proof_is_reported_again_after_a_reconnect_and_the_handler_is_not() {
 #[actix::test]
 async fn what_a_busy_wire_brings_is_told_though_nothing_more_comes() {
     let mut peer = Peer::start().await;
-    let started = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&started);
-    let consumer = Consumer::builder(client(&peer), subscription_id())
-        .capacity(16)
-        .handler(move |_event, _context| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            async { Ok(()) }
-        })
-        .build()
-        .expect("in range");
+    let (builder, started) = counting(&peer);
+    let consumer = builder.capacity(16).build().expect("in range");
     let handle = consumer.start().expect("an actix system");
     let mut session = peer.session().await;
     let mut sent = Vec::new();
