@@ -4,6 +4,7 @@
 //! ended the actor, and speaks for it.
 
 use std::ops::Deref;
+use std::time::Instant;
 
 use actix::WeakRecipient;
 use actix::prelude::*;
@@ -146,9 +147,14 @@ impl Custody {
 
     /// Lets the machine hear an input.
     pub(crate) fn hear(&mut self, input: Input) {
+        self.hear_at(input, now());
+    }
+
+    /// Lets the machine hear one of the inputs that came at this moment together.
+    pub(crate) fn hear_at(&mut self, input: Input, now: Instant) {
         self.busy = true;
         if let Some(machine) = &mut self.machine {
-            machine.handle(input, now());
+            machine.handle(input, now);
         }
         self.busy = false;
     }

@@ -3,7 +3,7 @@
 //! Labels are bounded: the subscription's id, outcomes, causes and roles from fixed sets. The handles are made once a
 //! run, so install the recorder before the consumer starts.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
@@ -11,7 +11,6 @@ use perilune_proto::consumer::{AckAnswer, HandlerOutcome, Notice, Replay, Role, 
 use perilune_proto::scalar::{EventId, SubscriptionId};
 
 use crate::cause::label;
-use crate::clock::now;
 use crate::handler_pool::{RunEnded, outcome_text};
 
 /// The metrics of one run.
@@ -28,8 +27,9 @@ pub(crate) struct Telemetry {
     handler_seconds: [Histogram; 4],
     /// The last figures written: a gauge that stands still is not written again.
     written: Stats,
-    /// When the leases of started events end. Bounded by the slots: an entry goes with its event.
-    leases: BTreeMap<EventId, Instant>,
+    /// When the leases of started events end, in the order of their starts, which is nearly that in which they go.
+    /// Bounded by the slots: an entry goes with its event.
+    leases: VecDeque<(EventId, Instant)>,
 }
 
 const OUTCOMES: [HandlerOutcome; 4] =
@@ -60,7 +60,7 @@ impl Telemetry {
                 )
             }),
             written: Stats::default(),
-            leases: BTreeMap::new(),
+            leases: VecDeque::new(),
             subscription: id,
         }
     }
@@ -68,7 +68,7 @@ impl Telemetry {
     /// A handler is about to start.
     pub(crate) fn started(&mut self, event_id: EventId, lease_until: Instant) {
         self.started.increment(1);
-        self.leases.insert(event_id, lease_until);
+        self.leases.push_back((event_id, lease_until));
     }
 
     /// A handler has ended.
@@ -76,21 +76,27 @@ impl Telemetry {
         let place = OUTCOMES.iter().position(|outcome| *outcome == ended.outcome).unwrap_or_default();
         self.handler_seconds[place].record(ended.took);
         if ended.outcome != HandlerOutcome::Ok {
-            self.leases.remove(&ended.event_id);
+            self.lease_of(ended.event.event_id);
         }
     }
 
+    /// Takes what is known of an event's lease.
+    fn lease_of(&mut self, event_id: EventId) -> Option<Instant> {
+        let at = self.leases.iter().position(|(of, _)| *of == event_id)?;
+        self.leases.remove(at).map(|(_, lease_until)| lease_until)
+    }
+
     /// A proof was answered.
-    pub(crate) fn answered(&mut self, event_id: EventId, answer: &AckAnswer, took: Duration) {
+    pub(crate) fn answered(&mut self, event_id: EventId, answer: &AckAnswer, took: Duration, now: Instant) {
         self.ack_seconds.record(took);
-        let lease_until = self.leases.remove(&event_id);
+        let lease_until = self.lease_of(event_id);
         if let AckAnswer::Confirmed { replay } = answer {
             match replay {
                 Replay::First => self.acknowledged.increment(1),
                 Replay::Replayed => self.replayed.increment(1),
             }
             if let Some(lease_until) = lease_until {
-                self.lease_left_seconds.record(lease_until.saturating_duration_since(now()));
+                self.lease_left_seconds.record(lease_until.saturating_duration_since(now));
             }
         }
     }

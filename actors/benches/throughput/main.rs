@@ -9,8 +9,10 @@
 //! and each is compared with the bare loop of its own round. `cargo bench -p perilune-actors --bench throughput -- [events] [rounds] [bare|client|consumer]`
 
 mod peer;
+mod placement;
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,8 @@ use perilune_actors::proto::scalar::SubscriptionId;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use placement::Placement;
+
 const CAPACITY: u8 = 32;
 
 fn main() {
@@ -30,6 +34,7 @@ fn main() {
     let rounds = numbers.next().unwrap_or(5).max(1);
     let address = peer::start();
     // One contestant alone, for a profiler.
+    Placement::OneCore.take();
     if let Some(only) =
         std::env::args().skip(1).find(|argument| argument.parse::<u64>().is_err() && argument != "--bench")
     {
@@ -43,6 +48,16 @@ fn main() {
             println!("{only}: {:.1} us an event", took.as_secs_f64() * 1e6 / events as f64);
         });
     }
+    println!("{events} events, capacity {CAPACITY}, 1 KiB payload, {rounds} rounds");
+    for placement in [Placement::OneCore, Placement::TwoCores] {
+        placement.take();
+        compare(placement, address, events, rounds);
+    }
+}
+
+/// Each round is compared with itself, since what the machine's other work takes from one contestant it takes from its
+/// neighbours alike. The best rounds, one of each, are those that it disturbed least.
+fn compare(placement: Placement, address: SocketAddr, events: u64, rounds: u64) {
     let mut figures: [Vec<f64>; 3] = Default::default();
     actix::System::new().block_on(async {
         for round in 0..=rounds {
@@ -55,11 +70,8 @@ fn main() {
             }
         }
     });
-    println!("{events} events, capacity {CAPACITY}, 1 KiB payload, {rounds} rounds");
-    // Each round is compared with itself, since what the machine's other work takes from one contestant it takes from its
-    // neighbours alike. The best rounds, one of each, are those that it disturbed least.
-    println!("                    median of the rounds     best round");
-    let [bare_best, ..] = figures.each_ref().map(|rates| best(rates));
+    println!("{:<19} median of the rounds     best round", placement.name());
+    let bare_best = best(&figures[0]);
     for (what, rates) in ["bare awc loop", "client loop", "supervised consumer"].into_iter().zip(&figures) {
         let shares: Vec<f64> = rates.iter().zip(&figures[0]).map(|(own, bare)| own / bare).collect();
         println!(
@@ -101,7 +113,7 @@ struct Proof<'a> {
 }
 
 /// Reads a delivery, writes its ack, waits for the receipt: the least that can be done with this socket library.
-async fn bare(address: std::net::SocketAddr, events: u64) -> Duration {
+async fn bare(address: SocketAddr, events: u64) -> Duration {
     let url = format!("ws://{address}/v1/events");
     let (_, mut socket) =
         awc::Client::new().ws(url).protocols(["orbit.events.v1"]).max_frame_size(524_288).connect().await.expect("up");
@@ -142,13 +154,13 @@ async fn bare(address: std::net::SocketAddr, events: u64) -> Duration {
     began.elapsed()
 }
 
-fn platform(address: std::net::SocketAddr) -> Client {
+fn platform(address: SocketAddr) -> Client {
     let credential = Credential::new("bench").expect("visible ASCII");
     Client::builder(format!("http://{address}")).credential(credential).build().expect("loopback")
 }
 
 /// The same loop over the checked connection.
-async fn client(address: std::net::SocketAddr, events: u64) -> Duration {
+async fn client(address: SocketAddr, events: u64) -> Duration {
     let registration = EventRegistration { subscription_id: SubscriptionId::from_u128(1), capacity: CAPACITY };
     let connection = platform(address).dial_events(registration).await.expect("up");
     let began = Instant::now();
@@ -162,7 +174,7 @@ async fn client(address: std::net::SocketAddr, events: u64) -> Duration {
 }
 
 /// The actors. Their dial and their close count too.
-async fn consumer(address: std::net::SocketAddr, events: u64) -> Duration {
+async fn consumer(address: SocketAddr, events: u64) -> Duration {
     let consumer = Consumer::builder(platform(address), SubscriptionId::from_u128(1))
         .capacity(CAPACITY)
         .max_events(NonZeroU64::new(events).expect("some"))

@@ -25,6 +25,7 @@ pub(crate) fn start() -> SocketAddr {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
             sender.send(listener.local_addr().expect("bound")).expect("the bench waits");
             while let Ok((socket, _)) = listener.accept().await {
+                crate::placement::take_peer();
                 serve(socket).await;
             }
         });

@@ -2,7 +2,7 @@
 
 use std::future::Future as _;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use tokio::time::Sleep;
@@ -15,6 +15,8 @@ use tokio::time::Sleep;
 pub(crate) struct Alarm {
     sleep: Option<Pin<Box<Sleep>>>,
     rings: Option<Instant>,
+    /// Whom it wakes as it is set now: to tell it again at each look would cost more than the look.
+    wakes: Option<Waker>,
 }
 
 impl Alarm {
@@ -29,6 +31,7 @@ impl Alarm {
             return;
         }
         self.rings = Some(due);
+        self.wakes = None;
         match &mut self.sleep {
             Some(sleep) => sleep.as_mut().reset(due.into()),
             None => self.sleep = Some(Box::pin(tokio::time::sleep_until(due.into()))),
@@ -37,13 +40,16 @@ impl Alarm {
 
     /// Ready when it rings. It is silent from then on.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.sleep {
-            Some(sleep) if self.rings.is_some() => {
-                ready!(sleep.as_mut().poll(cx));
-                self.rings = None;
-                Poll::Ready(())
-            }
-            _ => Poll::Pending,
+        let Some(sleep) = self.sleep.as_mut().filter(|_| self.rings.is_some()) else { return Poll::Pending };
+        let told = self.wakes.as_ref().is_some_and(|wakes| wakes.will_wake(cx.waker()));
+        if told && !sleep.is_elapsed() {
+            return Poll::Pending;
         }
+        if sleep.as_mut().poll(cx).is_pending() {
+            self.wakes = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        (self.rings, self.wakes) = (None, None);
+        Poll::Ready(())
     }
 }

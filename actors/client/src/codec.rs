@@ -65,7 +65,7 @@ impl MessageReader {
     /// Where the socket's bytes go, with room for them.
     pub(crate) fn input(&mut self) -> &mut BytesMut {
         if self.input.capacity() - self.input.len() < READ_BYTES / 2 {
-            self.input.reserve(READ_BYTES);
+            self.make_room(READ_BYTES);
         }
         &mut self.input
     }
@@ -112,10 +112,21 @@ impl MessageReader {
         // In range: the check above has bounded the length.
         let whole = header.bytes + header.payload as usize;
         if self.input.len() < whole {
-            self.input.reserve(whole - self.input.len());
+            self.make_room(whole - self.input.len());
             return Ok(None);
         }
         Ok(Some((header, self.input.split_to(whole))))
+    }
+
+    /// Makes room for so many more bytes. Part of a frame is moved by hand, so that its old place is wiped.
+    fn make_room(&mut self, bytes: usize) {
+        if self.input.is_empty() || self.input.capacity() - self.input.len() >= bytes {
+            return self.input.reserve(bytes);
+        }
+        let mut larger = BytesMut::with_capacity(self.input.len() + bytes);
+        larger.extend_from_slice(&self.input);
+        self.input[..].zeroize();
+        self.input = larger;
     }
 
     fn join(&mut self, frame: Frame) -> Result<Option<Message>, Breach> {

@@ -151,12 +151,12 @@ impl fmt::Debug for Connection {
 /// A delivery, and when it came.
 #[derive(Debug)]
 pub struct Received {
-    delivery: Box<Delivery>,
+    delivery: Delivery,
     arrived: Instant,
 }
 
 impl Received {
-    pub(crate) const fn new(delivery: Box<Delivery>, arrived: Instant) -> Self {
+    pub(crate) const fn new(delivery: Delivery, arrived: Instant) -> Self {
         Self { delivery, arrived }
     }
 
@@ -193,6 +193,6 @@ impl Received {
     /// The frame itself.
     #[must_use]
     pub fn into_delivery(self) -> Delivery {
-        *self.delivery
+        self.delivery
     }
 }

@@ -1,6 +1,8 @@
 //! Frames there and back: whatever is written is read as the same frame, and whatever is read is JSON
 //! to everybody else.
 
+use std::sync::Arc;
+
 use perilune_proto::scalar::{
     DeliveryId, EventId, Generation, MessageId, Name, Secret, Sequence, SessionId, SubscriptionId, TaskId, TaskVersion,
     Timestamp,
@@ -77,7 +79,7 @@ prop_compose! {
             generation: Generation(generation),
             secret: Secret::from_bytes(secret),
         };
-        Delivery { session_id: SessionId::from_u128(ids.2), proof, lease_ms, event }
+        Delivery { session_id: SessionId::from_u128(ids.2), proof, lease_ms, event: Arc::new(event) }
     }
 }
 
@@ -158,7 +160,7 @@ fn server_frame() -> impl Strategy<Value = ServerFrame> {
     });
     prop_oneof![
         welcome().prop_map(ServerFrame::Welcome),
-        delivery().prop_map(|delivery| ServerFrame::Delivery(Box::new(delivery))),
+        delivery().prop_map(ServerFrame::Delivery),
         acked,
         pong,
         error().prop_map(ServerFrame::Error),
@@ -194,9 +196,9 @@ proptest! {
     #[test]
     fn an_event_that_is_stored_as_text_is_delivered_as_it_was_frozen(delivery in delivery()) {
         let stored = encode_event(&delivery.event);
-        prop_assert_eq!(decode_event(&stored), Ok(delivery.event.clone()));
+        prop_assert_eq!(decode_event(&stored), Ok((*delivery.event).clone()));
         let sent = encode_delivery(delivery.session_id, &delivery.proof, delivery.lease_ms, &stored);
-        prop_assert_eq!(decode_server(&sent), Ok(ServerFrame::Delivery(Box::new(delivery))));
+        prop_assert_eq!(decode_server(&sent), Ok(ServerFrame::Delivery(delivery)));
     }
 
     #[test]

@@ -6,7 +6,6 @@
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Instant;
 
 use actix::WeakRecipient;
@@ -119,5 +118,5 @@ impl Attendant {
 fn delivered(received: Received, now: Instant) -> Delivered {
     let lease = received.lease_ends().saturating_duration_since(now);
     let delivery = received.into_delivery();
-    Delivered { proof: delivery.proof, event: Arc::new(delivery.event), lease }
+    Delivered { proof: delivery.proof, event: delivery.event, lease }
 }

@@ -14,7 +14,7 @@ mod seat;
 mod settled;
 mod worker;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ pub(crate) struct HandlerPool {
     subscription_id: SubscriptionId,
     handlers: Arc<Handlers>,
     queue: Arc<Queue>,
-    tokens: HashMap<RunId, Cancellation>,
+    tokens: BTreeMap<RunId, Cancellation>,
     up: WeakRecipient<HandlersEnded>,
     /// The last run queued, and whether a tick is armed to collect what lingers.
     dispatched: Option<Instant>,
@@ -84,7 +84,7 @@ impl HandlerPool {
             subscription_id: spawn.subscription_id,
             handlers: spawn.handlers,
             queue: Arc::new(Queue::new(usize::from(spawn.capacity))),
-            tokens: HashMap::new(),
+            tokens: BTreeMap::new(),
             up: spawn.up,
             dispatched: None,
             ticking: false,
@@ -199,10 +199,10 @@ pub(crate) struct Run {
 }
 
 impl HandlerPool {
-    fn prepare(&mut self, Run { run, event, generation, lease_until }: Run) -> QueuedRun {
+    fn prepare(&mut self, Run { run, event, generation, lease_until }: Run, now: Instant) -> QueuedRun {
         let token = Cancellation::default();
         let context = EventContext::until(self.subscription_id, generation, lease_until, token.clone());
-        let report = Report::new(run, &event, &context, &self.queue);
+        let report = Report::new(run, &event, &context, &self.queue, now);
         self.tokens.insert(run, token);
         QueuedRun { event, context, report }
     }
@@ -212,10 +212,11 @@ impl Handler<Runs> for HandlerPool {
     type Result = ();
 
     fn handle(&mut self, message: Runs, ctx: &mut Context<Self>) {
-        let runs: Vec<_> = message.0.into_iter().map(|run| self.prepare(run)).collect();
+        let now = now();
+        let runs: Vec<_> = message.0.into_iter().map(|run| self.prepare(run, now)).collect();
         let need = self.queue.push(runs);
         self.hire_if(need);
-        self.dispatched = Some(now());
+        self.dispatched = Some(now);
         self.tick_later(ctx);
         self.nudge_later(ctx);
     }

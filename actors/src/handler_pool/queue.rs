@@ -144,9 +144,10 @@ impl Queue {
     pub(super) fn report(&self, ended: RunEnded, dispatched: Instant, now: fn() -> Instant) {
         let waited_for = {
             let mut state = self.state();
-            state.quick = ended.took < QUICK && ended.outcome == HandlerOutcome::Ok;
+            let ok = ended.outcome == HandlerOutcome::Ok;
+            state.quick = ended.took < QUICK && ok;
             state.ended.push(ended);
-            let lingers = ended.outcome == HandlerOutcome::Ok && state.pace != Pace::Hurried;
+            let lingers = ok && state.pace != Pace::Hurried;
             !lingers || now().saturating_duration_since(dispatched) >= LINGER
         };
         if waited_for {

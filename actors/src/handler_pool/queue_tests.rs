@@ -22,14 +22,14 @@ fn run(queue: &Arc<Queue>, n: u64) -> Run {
         Cancellation::default(),
     );
     let event = Arc::new(event(n));
-    let report = Report::new(RunId(n), &event, &context, queue);
+    let report = Report::new(RunId(n), &event, &context, queue, now());
     Run { event, context, report }
 }
 
 /// How a run ended, as its thread reports it.
 fn ended(n: u64, outcome: HandlerOutcome, took: Duration) -> RunEnded {
     let elsewhere = Arc::new(Queue::new(1));
-    let report = Report::new(RunId(n), &event(n), &run(&elsewhere, n).context, &elsewhere);
+    let Run { report, .. } = run(&elsewhere, n);
     RunEnded { outcome, took, ..report.unsent() }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use perilune_proto::ResultEvent;
 use perilune_proto::consumer::{HandlerOutcome, RunId};
-use perilune_proto::scalar::{EventId, Generation};
+use perilune_proto::scalar::Generation;
 use tracing::Instrument as _;
 
 use super::EventContext;
@@ -26,62 +26,69 @@ pub(crate) struct Run {
 }
 
 /// How a run ended. Exactly one comes from each [`Run`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunEnded {
     /// The run.
     pub run: RunId,
-    /// The event.
-    pub event_id: EventId,
+    /// The event. It came from the socket's thread and goes back there with this: memory is given back cheaply only
+    /// where it was taken.
+    pub event: Arc<ResultEvent>,
     /// The generation that was handled.
     pub generation: Generation,
     /// How it ended.
     pub outcome: HandlerOutcome,
     /// How long the handler had it.
     pub took: Duration,
-    /// When the lease ends, for the figure of what was left of it.
-    pub lease_until: Instant,
 }
 
 /// Reports a run's end once; dropped before it, because its thread or its queue went away, it says that the handler is
 /// gone.
 pub(crate) struct Report {
-    ended: RunEnded,
+    /// Gone once it is told.
+    ended: Option<RunEnded>,
     dispatched: Instant,
     /// Weak: a queue that is closed drops its runs, and nobody collects their results.
     to: Weak<Queue>,
 }
 
 impl Report {
-    pub(super) fn new(run: RunId, event: &ResultEvent, context: &EventContext, to: &Arc<Queue>) -> Self {
+    /// `dispatched` is the present moment.
+    pub(super) fn new(
+        run: RunId,
+        event: &Arc<ResultEvent>,
+        context: &EventContext,
+        to: &Arc<Queue>,
+        dispatched: Instant,
+    ) -> Self {
         let ended = RunEnded {
             run,
-            event_id: event.event_id,
+            event: Arc::clone(event),
             generation: context.generation(),
             outcome: HandlerOutcome::Gone,
             took: Duration::ZERO,
-            lease_until: context.lease_until(),
         };
-        Self { ended, dispatched: now(), to: Arc::downgrade(to) }
+        Self { ended: Some(ended), dispatched, to: Arc::downgrade(to) }
     }
 
     /// What it would say if it were dropped, which is left out.
     #[cfg(test)]
     pub(super) fn unsent(mut self) -> RunEnded {
-        self.to = Weak::new();
-        self.ended
+        self.ended.take().expect("nothing was told")
     }
 
     fn send(mut self, outcome: HandlerOutcome, took: Duration) {
-        self.ended.outcome = outcome;
-        self.ended.took = took;
+        if let Some(ended) = &mut self.ended {
+            ended.outcome = outcome;
+            ended.took = took;
+        }
         // The drop sends.
     }
 }
 
 impl Drop for Report {
     fn drop(&mut self) {
-        if let Some(to) = self.to.upgrade() {
-            to.report(self.ended, self.dispatched, now);
+        if let (Some(to), Some(ended)) = (self.to.upgrade(), self.ended.take()) {
+            to.report(ended, self.dispatched, now);
         }
     }
 }

@@ -25,6 +25,7 @@ use perilune_client::TurnAnswered;
 use perilune_proto::consumer::{Input, LinkState};
 
 use crate::acknowledger::AcksAnswered;
+use crate::clock::now;
 use crate::connection::{Connected, ConnectionEnded, DeliveriesArrived, Phase};
 use crate::custody::{ChildExited, Custody};
 use crate::error::Source;
@@ -162,8 +163,9 @@ impl Handler<DeliveriesArrived> for Subscription {
     type Result = ();
 
     fn handle(&mut self, message: DeliveriesArrived, ctx: &mut Context<Self>) {
+        let now = now();
         for delivery in message.deliveries {
-            self.custody.hear(Input::Delivered { epoch: message.epoch, delivery });
+            self.custody.hear_at(Input::Delivered { epoch: message.epoch, delivery }, now);
         }
         self.drive(ctx);
     }
@@ -196,10 +198,10 @@ impl Handler<AcksAnswered> for Subscription {
     type Result = ();
 
     fn handle(&mut self, message: AcksAnswered, ctx: &mut Context<Self>) {
-        let epoch = message.epoch;
+        let (epoch, now) = (message.epoch, now());
         for TurnAnswered { event_id, generation, answer, took } in message.answers {
-            self.telemetry.answered(event_id, &answer, took);
-            self.custody.hear(Input::AckAnswered { epoch, event_id, generation, answer });
+            self.telemetry.answered(event_id, &answer, took, now);
+            self.custody.hear_at(Input::AckAnswered { epoch, event_id, generation, answer }, now);
         }
         self.drive(ctx);
         self.collect(ctx);
@@ -210,9 +212,10 @@ impl Handler<HandlersEnded> for Subscription {
     type Result = ();
 
     fn handle(&mut self, message: HandlersEnded, ctx: &mut Context<Self>) {
+        let now = now();
         for ended in message.0 {
             self.telemetry.ended(&ended);
-            self.custody.hear(Input::HandlerEnded { run: ended.run, outcome: ended.outcome });
+            self.custody.hear_at(Input::HandlerEnded { run: ended.run, outcome: ended.outcome }, now);
         }
         self.drive(ctx);
     }

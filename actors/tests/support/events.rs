@@ -1,5 +1,7 @@
 //! Events and deliveries for tests, told apart by small numbers.
 
+use std::sync::Arc;
+
 use perilune_actors::proto::scalar::{
     DeliveryId, EventId, Generation, Secret, Sequence, SessionId, SubscriptionId, TaskId, TaskVersion,
 };
@@ -59,6 +61,6 @@ impl Sent {
 
     /// The frame that delivers it.
     pub fn delivery(self, session_id: SessionId, lease_ms: u32) -> Delivery {
-        Delivery { session_id, proof: self.proof(), lease_ms, event: event(self.n) }
+        Delivery { session_id, proof: self.proof(), lease_ms, event: Arc::new(event(self.n)) }
     }
 }

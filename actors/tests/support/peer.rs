@@ -179,7 +179,7 @@ impl Session {
 
     pub async fn deliver_for(&mut self, n: u64, generation: u64, lease_ms: u32) -> Sent {
         let sent = Sent { n, generation };
-        self.send(ServerFrame::Delivery(Box::new(sent.delivery(self.id, lease_ms)))).await;
+        self.send(ServerFrame::Delivery(sent.delivery(self.id, lease_ms))).await;
         sent
     }
 

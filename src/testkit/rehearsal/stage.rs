@@ -238,7 +238,7 @@ impl<H: EventHandler> Stage<H> {
             Effect::Deliver(delivery) => {
                 wire.client.delivery_read();
                 let lease = std::time::Duration::from_millis(delivery.lease_ms.into());
-                let delivery = Delivered { proof: delivery.proof, event: Arc::new(delivery.event), lease };
+                let delivery = Delivered { proof: delivery.proof, event: delivery.event, lease };
                 self.machine.handle(Input::Delivered { epoch, delivery }, now);
             }
             Effect::Answered(message_id, answer) => {

@@ -1,5 +1,7 @@
 //! The server's frames, with fixed ids: event, delivery and task number `n` belong together.
 
+use std::sync::Arc;
+
 use perilune_proto::event::{ResultEvent, Snapshot, Status};
 use perilune_proto::json::RawJson;
 use perilune_proto::proof::EventProof;
@@ -60,7 +62,7 @@ pub fn delivery_with(n: u128, payload: RawJson) -> ServerFrame {
         error: None,
     };
     let event = ResultEvent { event_id: EventId::from_u128(n), sequence: Sequence(1), occurred_at: time(), snapshot };
-    ServerFrame::Delivery(Box::new(Delivery { session_id: SESSION, proof: proof(n), lease_ms: 30_000, event }))
+    ServerFrame::Delivery(Delivery { session_id: SESSION, proof: proof(n), lease_ms: 30_000, event: Arc::new(event) })
 }
 
 /// The receipt for the `ack` of [`proof`]: its event has the delivery's number.

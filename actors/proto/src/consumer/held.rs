@@ -56,9 +56,10 @@ pub(super) struct Lapsed {
 pub(super) struct HeldEvents {
     capacity: usize,
     waiting: VecDeque<(Epoch, Lease)>,
-    held: BTreeMap<EventId, Held>,
-    // Ordered as the runs began.
-    runs: BTreeMap<RunId, EventId>,
+    // Boxed: a map moves what it holds about.
+    held: BTreeMap<EventId, Box<Held>>,
+    // Ordered as the runs began, which is by their ids, and nearly as they end.
+    runs: VecDeque<(RunId, EventId)>,
     // Events whose predecessor has gone: they keep its slot and run before anything that waits.
     inherited: VecDeque<Lease>,
     // Kept beside the above, which is never searched for them: how many successors there are, and when the leases of
@@ -75,7 +76,7 @@ impl HeldEvents {
             capacity: usize::from(capacity),
             waiting: VecDeque::new(),
             held: BTreeMap::new(),
-            runs: BTreeMap::new(),
+            runs: VecDeque::new(),
             inherited: VecDeque::new(),
             successors: 0,
             lapses: Lapses::default(),
@@ -165,10 +166,10 @@ impl HeldEvents {
         let (event_id, generation) = (proof.event_id, proof.generation);
         let state = State::Running { run, ends: lease_ends, lapse: Lapse::Untold };
         // Nothing is replaced: an event that is held gets no second run.
-        if let Some(beside) = self.held.insert(event_id, Held { proof, state, successor: None }) {
+        if let Some(beside) = self.held.insert(event_id, Box::new(Held { proof, state, successor: None })) {
             self.forget(&beside);
         }
-        self.runs.insert(run, event_id);
+        self.runs.push_back((run, event_id));
         Some(Action::Start { run, event, generation, lease_ends })
     }
 
@@ -187,9 +188,15 @@ impl HeldEvents {
         !self.inherited.is_empty()
     }
 
+    /// Takes a run out.
+    fn end_run(&mut self, run: RunId) -> Option<EventId> {
+        let at = self.runs.binary_search_by_key(&run, |(run, _)| *run).ok()?;
+        self.runs.remove(at).map(|(_, event_id)| event_id)
+    }
+
     /// Ends a run whose handler said ok. None if no such run is known.
     pub(super) fn commit(&mut self, run: RunId) -> Option<EventProof> {
-        let event_id = self.runs.remove(&run)?;
+        let event_id = self.end_run(run)?;
         let held = self.held.get_mut(&event_id)?;
         if self.planted.is(Mutation::LateOkForgotten) && matches!(held.state, State::Running { lapse: Lapse::Told, .. })
         {
@@ -210,7 +217,7 @@ impl HeldEvents {
 
     /// Ends a run whose handler did not say ok. None if no such run is known.
     pub(super) fn fail(&mut self, run: RunId) -> Option<(EventId, Generation)> {
-        let event_id = self.runs.remove(&run)?;
+        let event_id = self.end_run(run)?;
         let generation = self.held.get(&event_id)?.proof.generation;
         if !self.planted.is(Mutation::SlotLeak) {
             self.pass_on(event_id);
@@ -336,12 +343,12 @@ impl HeldEvents {
 
     /// Holds a proof that an earlier machine of the same run had committed.
     pub(super) fn adopt(&mut self, proof: EventProof) {
-        self.held.insert(proof.event_id, Held { proof, state: State::Committed, successor: None });
+        self.held.insert(proof.event_id, Box::new(Held { proof, state: State::Committed, successor: None }));
     }
 
     /// Runs under way, oldest first.
     pub(super) fn runs(&self) -> impl Iterator<Item = (RunId, EventId)> + '_ {
-        self.runs.iter().map(|(run, event_id)| (*run, *event_id))
+        self.runs.iter().copied()
     }
 
     pub(super) fn runs_len(&self) -> usize {
@@ -357,14 +364,14 @@ impl HeldEvents {
     /// The events that run or are committed.
     #[cfg(feature = "sim")]
     pub(super) fn outline(&self) -> Vec<super::HeldOutline> {
-        let outline = |(event_id, held): (&EventId, &Held)| super::HeldOutline {
+        let outline = |event_id: &EventId, held: &Held| super::HeldOutline {
             event_id: *event_id,
             generation: held.proof.generation,
             running: held.is_running(),
             lapse_told: matches!(held.state, State::Running { lapse: Lapse::Told, .. }),
             successor: held.successor.as_ref().map(|successor| successor.proof.generation),
         };
-        self.held.iter().map(outline).collect()
+        self.held.iter().map(|(event_id, held)| outline(event_id, held)).collect()
     }
 
     pub(super) fn waiting_len(&self) -> usize {

@@ -81,7 +81,7 @@ pub enum Effect {
     /// The session is open.
     Welcomed(Welcome),
     /// Hand this to the application, and call [`ClientSession::delivery_read`] once it has taken it.
-    Deliver(Box<Delivery>),
+    Deliver(Delivery),
     /// The request with this message id is answered.
     Answered(MessageId, Answer),
     /// Close with [`EndCause::close_code`]; nothing follows. Requests still in flight have no answer.
@@ -294,7 +294,7 @@ impl ClientSession {
         }
     }
 
-    fn deliver(&mut self, delivery: Box<Delivery>) -> Result<(), EndCause> {
+    fn deliver(&mut self, delivery: Delivery) -> Result<(), EndCause> {
         if delivery.proof.subscription_id != self.register.subscription_id {
             return Err(Breach::OtherSubscription.into());
         }

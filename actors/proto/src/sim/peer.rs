@@ -173,7 +173,7 @@ impl World {
                 Effect::Deliver(delivery) => {
                     conn.client.delivery_read();
                     let lease = Duration::from_millis(delivery.lease_ms.into());
-                    let delivery = Delivered { proof: delivery.proof, event: delivery.event.into(), lease };
+                    let delivery = Delivered { proof: delivery.proof, event: delivery.event, lease };
                     self.tell(life, Input::Delivered { epoch, delivery });
                 }
                 Effect::Answered(message_id, answer) => {

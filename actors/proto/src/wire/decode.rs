@@ -1,6 +1,7 @@
 //! From text to frames.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use super::decode_event::event;
 use super::{
@@ -48,7 +49,7 @@ pub(super) fn read_server(text: &str) -> Result<ServerFrame, FrameError> {
     let frame = document.root();
     Ok(match kind {
         ServerKind::Welcome => ServerFrame::Welcome(welcome(frame)?),
-        ServerKind::Delivery => ServerFrame::Delivery(Box::new(delivery(frame)?)),
+        ServerKind::Delivery => ServerFrame::Delivery(delivery(frame)?),
         ServerKind::Acked => ServerFrame::Acked(acked(frame)?),
         ServerKind::Pong => ServerFrame::Pong(pong(frame)?),
         ServerKind::Error => ServerFrame::Error(error(frame)?),
@@ -171,7 +172,7 @@ fn delivery(frame: Object<'_, '_>) -> Result<Delivery, FieldError> {
         return Err(frame.field("event").object()?.field("event_id").must_be("the same as the delivery's event_id"));
     }
     let proof = EventProof { subscription_id, delivery_id, event_id, generation, secret };
-    Ok(Delivery { session_id, proof, lease_ms, event })
+    Ok(Delivery { session_id, proof, lease_ms, event: Arc::new(event) })
 }
 
 fn acked(frame: Object<'_, '_>) -> Result<Acked, FieldError> {

@@ -12,6 +12,7 @@ mod shape;
 mod verbatim;
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::event::ResultEvent;
 use crate::proof::EventProof;
@@ -77,7 +78,7 @@ pub enum ServerFrame {
     /// Answers `register`.
     Welcome(Welcome),
     /// An event under a lease.
-    Delivery(Box<Delivery>),
+    Delivery(Delivery),
     /// Answers an `ack` that confirmed.
     Acked(Acked),
     /// Answers a `ping`.
@@ -119,7 +120,7 @@ pub struct Delivery {
     /// What was left of the lease when it was sent, in milliseconds: 1 to 30,000.
     pub lease_ms: u32,
     /// What happened.
-    pub event: ResultEvent,
+    pub event: Arc<ResultEvent>,
 }
 
 /// The receipt for an `ack`.

@@ -9,6 +9,7 @@
 mod tests;
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::{Acked, Delivery, ServerFrame};
 use crate::event::{ResultEvent, Snapshot, TaskError};
@@ -28,7 +29,7 @@ pub(super) fn server_frame(text: &str) -> Option<ServerFrame> {
         acked(frame).map(ServerFrame::Acked)
     } else {
         frame.literal(r#"delivery","session_id":""#)?;
-        delivery(frame).map(|delivery| ServerFrame::Delivery(Box::new(delivery)))
+        delivery(frame).map(ServerFrame::Delivery)
     }
 }
 
@@ -69,7 +70,7 @@ fn delivery(mut frame: Reader<'_>) -> Option<Delivery> {
     frame.literal(r#"},"event":{"event_id":""#)?;
     frame.literal(event_id_text)?;
     let event_id = event_id_text.parse().ok()?;
-    let event = event(frame, event_id)?;
+    let event = Arc::new(event(frame, event_id)?);
     let proof = EventProof { subscription_id, delivery_id, event_id, generation, secret };
     Some(Delivery { session_id, proof, lease_ms, event })
 }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::event::{ResultEvent, Snapshot, Status};
 use crate::json::RawJson;
@@ -78,8 +80,8 @@ fn event(n: u128) -> ResultEvent {
 }
 
 fn delivery(n: u128) -> ServerFrame {
-    let delivery = Delivery { session_id: SESSION, proof: proof(n), lease_ms: 30_000, event: event(n) };
-    ServerFrame::Delivery(Box::new(delivery))
+    let delivery = Delivery { session_id: SESSION, proof: proof(n), lease_ms: 30_000, event: Arc::new(event(n)) };
+    ServerFrame::Delivery(delivery)
 }
 
 fn pong(reply_to: MessageId) -> ServerFrame {

@@ -1,5 +1,7 @@
 //! What is read in one go, against the reader of any order and spacing.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::server_frame;
@@ -55,7 +57,7 @@ prop_compose! {
             secret: Secret::from_bytes(secret),
         };
         let event = ResultEvent { event_id, sequence: Sequence(sequence), occurred_at, snapshot };
-        ServerFrame::Delivery(Box::new(Delivery { session_id: SessionId::from_u128(session_id), proof, lease_ms, event }))
+        ServerFrame::Delivery(Delivery { session_id: SessionId::from_u128(session_id), proof, lease_ms, event: Arc::new(event) })
     }
 }
 
