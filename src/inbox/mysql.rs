@@ -9,7 +9,7 @@ use std::time::Duration;
 use sqlx::{ConnectOptions as _, MySql, Pool, Transaction};
 
 use super::fingerprint::{Key, Stored};
-use super::store::{Inserted, Statements, Store, StoredRow, Text, shared_statements};
+use super::store::{Inserted, Statements, Store, StoredRow, Text, prune_from_the_start, shared_statements};
 use crate::sql::SqlErrorKind;
 use crate::sql::error::classify;
 
@@ -107,4 +107,5 @@ impl Store for MySql {
     }
 
     shared_statements!();
+    prune_from_the_start!();
 }

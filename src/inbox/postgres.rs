@@ -23,11 +23,12 @@ const TEXT: Text = Text {
     find: "SELECT event_type, task_id, task_version FROM {prefix}inbox WHERE consumer_name = $1 AND event_id = $2",
     settle: "UPDATE {prefix}inbox SET settled_at = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
         WHERE consumer_name = $1 AND event_id IN ({ids}) AND settled_at IS NULL",
-    prune: "DELETE FROM {prefix}inbox WHERE ctid = ANY (ARRAY(
+    prune: "WITH gone AS (DELETE FROM {prefix}inbox WHERE ctid = ANY (ARRAY(
             SELECT ctid FROM {prefix}inbox
-            WHERE consumer_name = $1 AND settled_at IS NOT NULL
+            WHERE consumer_name = $1 AND settled_at IS NOT NULL AND settled_at >= $4
                 AND settled_at < (extract(epoch FROM statement_timestamp()) * 1000000)::bigint - $2
-            ORDER BY settled_at LIMIT $3 FOR UPDATE SKIP LOCKED))",
+            ORDER BY settled_at LIMIT $3 FOR UPDATE SKIP LOCKED)) RETURNING settled_at)
+        SELECT count(*), max(settled_at) FROM gone",
     make_turn: "INSERT INTO {prefix}inbox_pruner (consumer_name, holder, held_until) VALUES ($1, '', 0)
         ON CONFLICT (consumer_name) DO NOTHING",
     take_turn: "UPDATE {prefix}inbox_pruner
@@ -75,4 +76,20 @@ impl Store for Postgres {
     }
 
     shared_statements!();
+
+    /// Until a vacuum comes by, what was deleted stays in the index. A search from its start would walk past all that
+    /// the run has deleted so far, with every batch.
+    async fn prune(
+        on: &mut Self::Connection,
+        sql: &Statements,
+        consumer: &str,
+        age_us: i64,
+        limit: u32,
+        since: &mut i64,
+    ) -> Result<u64, sqlx::Error> {
+        let query = sqlx::query_as(sql.prune.sql()).bind(consumer).bind(age_us).bind(i64::from(limit)).bind(*since);
+        let (deleted, last): (i64, Option<i64>) = query.fetch_one(on).await?;
+        *since = last.unwrap_or(*since);
+        Ok(deleted.unsigned_abs())
+    }
 }

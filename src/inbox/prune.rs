@@ -37,13 +37,13 @@ pub struct PruningPolicy {
 }
 
 impl Default for PruningPolicy {
-    /// Thirty days after settling, where the platform can't deliver again after one day; 500 rows a batch; a run
+    /// Thirty days after settling, where the platform can't deliver again after one day; 100 rows a batch; a run
     /// every ten minutes.
     fn default() -> Self {
         Self {
             retention: Duration::from_secs(30 * 24 * 3_600),
             horizon: REPLAY_RETENTION,
-            batch: 500,
+            batch: 100,
             every: Duration::from_secs(600),
         }
     }
@@ -77,7 +77,7 @@ impl PruningPolicy {
         Ok(Self { retention, horizon, ..Self::default() })
     }
 
-    /// Most rows a batch deletes; 500 by default.
+    /// Most rows a batch deletes; 100 by default. Events wait longer beside larger ones: beside 500 rows their p99 doubles.
     ///
     /// # Errors
     /// [`OpenError::Setting`]: it is not 1 to 10,000.
@@ -174,10 +174,10 @@ async fn run<DB: Store>(inner: &Inner<DB>, policy: &PruningPolicy) -> Result<Pru
 }
 
 async fn batches<DB: Store>(line: &mut Line<'_, DB>, policy: &PruningPolicy, holder: &str) -> Result<u64, SqlError> {
-    let (mut rows, mut failures) = (0, 0);
+    let (mut rows, mut failures, mut since) = (0, 0, i64::MIN);
     loop {
         let began = Instant::now();
-        match line.prune(policy).await {
+        match line.prune(policy, &mut since).await {
             Ok(0) => return Ok(rows),
             Ok(deleted) => {
                 rows += deleted;
@@ -237,10 +237,10 @@ impl<'a, DB: Store> Line<'a, DB> {
         on_line!(self, on, DB::end_turn(on, sql, consumer, holder))
     }
 
-    async fn prune(&mut self, policy: &PruningPolicy) -> Result<u64, SqlError> {
+    async fn prune(&mut self, policy: &PruningPolicy, since: &mut i64) -> Result<u64, SqlError> {
         let (sql, consumer) = (&self.inner.sql, self.inner.consumer.as_str());
         let (age_us, batch) = (policy.age_us(), policy.batch);
-        on_line!(self, on, DB::prune(on, sql, consumer, age_us, batch))
+        on_line!(self, on, DB::prune(on, sql, consumer, age_us, batch, since))
     }
 
     async fn close(self) {

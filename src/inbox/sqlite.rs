@@ -6,7 +6,7 @@
 use sqlx::Sqlite;
 
 use super::fingerprint::{Key, Stored};
-use super::store::{Inserted, Statements, Store, StoredRow, Text, shared_statements};
+use super::store::{Inserted, Statements, Store, StoredRow, Text, prune_from_the_start, shared_statements};
 use crate::sql::Engine;
 
 const TEXT: Text = Text {
@@ -60,4 +60,5 @@ impl Store for Sqlite {
     }
 
     shared_statements!();
+    prune_from_the_start!();
 }

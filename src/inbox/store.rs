@@ -66,6 +66,9 @@ pub trait Store: Migrate {
     ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
 
     /// Deletes at most `limit` rows that were settled more than `age_us` microseconds ago, the oldest first.
+    ///
+    /// `since` is when the last row was settled that this run has deleted: an engine that keeps deleted rows in its index
+    /// for a while looks for no more before it.
     #[doc(hidden)]
     fn prune(
         on: &mut Self::Connection,
@@ -73,6 +76,7 @@ pub trait Store: Migrate {
         consumer: &str,
         age_us: i64,
         limit: u32,
+        since: &mut i64,
     ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
 
     /// Takes or renews the right to prune, for `ttl_us` microseconds. False where somebody else has it.
@@ -224,17 +228,6 @@ macro_rules! shared_statements {
             Ok(settled)
         }
 
-        async fn prune(
-            on: &mut Self::Connection,
-            sql: &Statements,
-            consumer: &str,
-            age_us: i64,
-            limit: u32,
-        ) -> Result<u64, sqlx::Error> {
-            let query = sqlx::query(sql.prune.sql()).bind(consumer).bind(age_us).bind(i64::from(limit));
-            Ok(query.execute(on).await?.rows_affected())
-        }
-
         async fn take_turn(
             on: &mut Self::Connection,
             sql: &Statements,
@@ -296,6 +289,24 @@ macro_rules! shared_statements {
     };
 }
 pub(super) use shared_statements;
+
+/// Pruning where a deleted row is out of the way at once.
+macro_rules! prune_from_the_start {
+    () => {
+        async fn prune(
+            on: &mut Self::Connection,
+            sql: &Statements,
+            consumer: &str,
+            age_us: i64,
+            limit: u32,
+            _since: &mut i64,
+        ) -> Result<u64, sqlx::Error> {
+            let query = sqlx::query(sql.prune.sql()).bind(consumer).bind(age_us).bind(i64::from(limit));
+            Ok(query.execute(on).await?.rows_affected())
+        }
+    };
+}
+pub(super) use prune_from_the_start;
 
 /// Ids to the length of a statement's list; the last is repeated, which changes no result.
 pub(super) fn padded(ids: &[String]) -> impl Iterator<Item = &str> {
