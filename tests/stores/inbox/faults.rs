@@ -6,7 +6,7 @@ use perilune::inbox::{Applied, ApplyErrorKind, Inbox, OpenTransaction};
 use perilune::sql::{PoolSettings, SqlErrorKind};
 
 use super::{apply, apply_sql};
-use crate::engines::{Site, TestEngine, exercise_with, on_servers};
+use crate::engines::{Site, TestEngine, exercise_with, on_servers, turn_at_innodb_trx};
 use crate::events::event;
 
 on_servers! {
@@ -80,7 +80,10 @@ async fn a_user_s_default_isolation_does_not_matter<DB: TestEngine>(site: Site<D
          WHERE trx_mysql_thread_id = CONNECTION_ID() AND trx_isolation_level = 'READ COMMITTED'"
     };
     let seen = inbox
-        .apply_once(&event(1), move |mut tx: OpenTransaction<DB>| async move { DB::number(&mut tx, level).await })
+        .apply_once(&event(1), move |mut tx: OpenTransaction<DB>| async move {
+            let _turn = turn_at_innodb_trx().await;
+            DB::number(&mut tx, level).await
+        })
         .await;
     assert_eq!(seen.expect("applied"), Applied::Fresh(1));
     site.close().await;

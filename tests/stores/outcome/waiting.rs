@@ -6,7 +6,7 @@ use perilune_proto::Status;
 
 use super::retention::{hold, order, policy};
 use super::{apply, event, operation_id, operations};
-use crate::engines::{Site, TestEngine, on_servers};
+use crate::engines::{Site, TestEngine, on_servers, turn_at_innodb_trx};
 
 on_servers! {
     a_purge_that_waits_for_a_hold_sees_it,
@@ -24,10 +24,10 @@ async fn once_it_waits<DB: TestEngine, T>(site: &Site<DB>, side: impl Future<Out
         ),
     };
     let then = async {
-        // innodb_trx is refreshed ten times a second, and only when nobody has read it meanwhile.
-        while site.number(&waiting).await == 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(120)).await;
-        }
+        while {
+            let _turn = turn_at_innodb_trx().await;
+            site.number(&waiting).await == 0
+        } {}
         then.await;
     };
     let both = async { tokio::join!(side, then).0 };
