@@ -102,7 +102,11 @@ impl Telemetry {
     }
 
     /// A child has crashed.
-    pub(crate) fn crashed(&self, role: Role) {
+    pub(crate) fn crashed(&mut self, role: Role) {
+        if role == Role::HandlerPool {
+            // Its runs end unheard.
+            self.leases.clear();
+        }
         counter!(
             "perilune_consumer_actors_lost_total", "subscription" => self.subscription.clone(), "actor" => role.as_str()
         )
@@ -145,5 +149,23 @@ impl Telemetry {
             counter!("perilune_consumer_notices_dropped_total", "subscription" => self.subscription.clone())
                 .absolute(stats.dropped_notices);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::now;
+
+    #[test]
+    fn a_lost_pool_leaves_no_leases_behind() {
+        let mut telemetry = Telemetry::new(SubscriptionId::from_u128(1));
+        let (event_id, soon) = (EventId::from_u128(2), now());
+        telemetry.started(event_id, soon);
+        telemetry.crashed(Role::HandlerPool);
+        let later = soon + Duration::from_secs(30);
+        telemetry.started(event_id, later);
+        assert_eq!(telemetry.lease_of(event_id), Some(later));
+        assert_eq!(telemetry.lease_of(event_id), None);
     }
 }

@@ -128,7 +128,8 @@ pub enum Pruned {
 }
 
 impl<DB: Store> Inbox<DB> {
-    /// Deletes what the policy allows, batch by batch, and returns when nothing is left to delete.
+    /// Deletes what the policy allows, batch by batch, and returns when nothing is left to delete. A row that somebody
+    /// else has locked meanwhile is left to the next run.
     ///
     /// # Errors
     /// [`SqlError`]; what earlier batches deleted stays deleted.

@@ -67,8 +67,8 @@ pub trait Store: Migrate {
 
     /// Deletes at most `limit` rows that were settled more than `age_us` microseconds ago, the oldest first.
     ///
-    /// `since` is when the last row was settled that this run has deleted: an engine that keeps deleted rows in its index
-    /// for a while looks for no more before it.
+    /// `since` is when the last row was settled that this run has deleted, in microseconds of the database's clock;
+    /// [`i64::MIN`] at first. An engine that keeps deleted rows in its index for a while looks for no more before it.
     #[doc(hidden)]
     fn prune(
         on: &mut Self::Connection,
@@ -290,7 +290,8 @@ macro_rules! shared_statements {
 }
 pub(super) use shared_statements;
 
-/// Pruning where a deleted row is out of the way at once.
+/// Pruning where a deleted row is out of the way at once (SQLite), or soon (InnoDB's own purge takes it out of the index
+/// behind the transaction).
 macro_rules! prune_from_the_start {
     () => {
         async fn prune(

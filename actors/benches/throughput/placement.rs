@@ -54,4 +54,6 @@ fn pin(core: usize) {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn pin(_: usize) {}
+fn pin(core: usize) {
+    eprintln!("core {core} can't be named on this system");
+}

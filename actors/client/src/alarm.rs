@@ -1,10 +1,11 @@
 //! One timer for all of a connection's deadlines.
 
 use std::future::Future as _;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use tokio::task::unconstrained;
 use tokio::time::Sleep;
 
 /// Rings no later than the earliest deadline that it was told of; perhaps for one that is no more.
@@ -45,11 +46,34 @@ impl Alarm {
         if told && !sleep.is_elapsed() {
             return Poll::Pending;
         }
-        if sleep.as_mut().poll(cx).is_pending() {
+        // Whatever the task has left to do: pending must mean that it was told whom to wake.
+        if pin!(unconstrained(sleep.as_mut())).poll(cx).is_pending() {
             self.wakes = Some(cx.waker().clone());
             return Poll::Pending;
         }
         (self.rings, self.wakes) = (None, None);
         Poll::Ready(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// tokio answers a task that has done much at once with pending, and wakes it for that alone.
+    #[tokio::test]
+    async fn it_rings_for_a_task_that_had_nothing_left_to_do_at_its_first_look() {
+        let mut alarm = Alarm::default();
+        alarm.cover(tokio::time::Instant::now().into_std() + Duration::from_millis(20));
+        let mut looks = 0;
+        let rings = poll_fn(|cx| {
+            while looks == 0 && pin!(tokio::task::consume_budget()).poll(cx).is_ready() {}
+            looks += 1;
+            alarm.poll(cx)
+        });
+        tokio::time::timeout(Duration::from_secs(10), rings).await.expect("it rings");
     }
 }

@@ -112,7 +112,8 @@ impl MessageReader {
         // In range: the check above has bounded the length.
         let whole = header.bytes + header.payload as usize;
         if self.input.len() < whole {
-            self.make_room(whole - self.input.len());
+            // And for what `input` keeps ready, so that it moves once.
+            self.make_room(whole - self.input.len() + READ_BYTES / 2);
             return Ok(None);
         }
         Ok(Some((header, self.input.split_to(whole))))

@@ -13,6 +13,7 @@ use crate::events::event;
 
 on_every_engine! {
     only_settled_rows_older_than_the_retention_are_pruned,
+    rows_that_were_settled_in_one_moment_are_pruned_across_batches,
     pruning_and_events_go_on_together,
     one_pruner_works_at_a_time,
     an_inbox_over_a_caller_s_pool_can_be_kept_pruned,
@@ -53,6 +54,20 @@ async fn only_settled_rows_older_than_the_retention_are_pruned<DB: TestEngine>(s
     }
     // Another consumer's rows are its own business.
     assert_eq!(rows(&site).await, 2 + 5);
+    site.close().await;
+}
+
+/// A batch begins at the moment where the last one ended, and not behind it.
+async fn rows_that_were_settled_in_one_moment_are_pruned_across_batches<DB: TestEngine>(site: Site<DB>) {
+    let inbox = site.inbox("billing");
+    let ids: Vec<_> = (0..5).map(|n| event(n).event_id).collect();
+    for n in 0..5 {
+        apply(&site, &inbox, &event(n), "x").await.expect("applied");
+    }
+    inbox.settle(&ids).await.expect("settled");
+    site.run("UPDATE {p}inbox SET settled_at = 1").await;
+    let policy = PruningPolicy::default().batch(2).expect("a batch");
+    assert_eq!(inbox.prune(&policy).await.expect("pruned"), Pruned::Rows(5));
     site.close().await;
 }
 
