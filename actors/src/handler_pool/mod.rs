@@ -202,7 +202,7 @@ impl HandlerPool {
     fn prepare(&mut self, Run { run, event, generation, lease_until }: Run, now: Instant) -> QueuedRun {
         let token = Cancellation::default();
         let context = EventContext::until(self.subscription_id, generation, lease_until, token.clone());
-        let report = Report::new(run, &event, &context, &self.queue, now);
+        let report = Report::new(run, &event, &self.queue, now);
         self.tokens.insert(run, token);
         QueuedRun { event, context, report }
     }

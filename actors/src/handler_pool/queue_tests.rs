@@ -22,7 +22,7 @@ fn run(queue: &Arc<Queue>, n: u64) -> Run {
         Cancellation::default(),
     );
     let event = Arc::new(event(n));
-    let report = Report::new(RunId(n), &event, &context, queue, now());
+    let report = Report::new(RunId(n), &event, queue, now());
     Run { event, context, report }
 }
 

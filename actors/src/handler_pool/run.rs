@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use perilune_proto::ResultEvent;
 use perilune_proto::consumer::{HandlerOutcome, RunId};
-use perilune_proto::scalar::Generation;
 use tracing::Instrument as _;
 
 use super::EventContext;
@@ -33,8 +32,6 @@ pub(crate) struct RunEnded {
     /// The event. It came from the socket's thread and goes back there with this: memory is given back cheaply only
     /// where it was taken.
     pub event: Arc<ResultEvent>,
-    /// The generation that was handled.
-    pub generation: Generation,
     /// How it ended.
     pub outcome: HandlerOutcome,
     /// How long the handler had it.
@@ -53,20 +50,8 @@ pub(crate) struct Report {
 
 impl Report {
     /// `dispatched` is the present moment.
-    pub(super) fn new(
-        run: RunId,
-        event: &Arc<ResultEvent>,
-        context: &EventContext,
-        to: &Arc<Queue>,
-        dispatched: Instant,
-    ) -> Self {
-        let ended = RunEnded {
-            run,
-            event: Arc::clone(event),
-            generation: context.generation(),
-            outcome: HandlerOutcome::Gone,
-            took: Duration::ZERO,
-        };
+    pub(super) fn new(run: RunId, event: &Arc<ResultEvent>, to: &Arc<Queue>, dispatched: Instant) -> Self {
+        let ended = RunEnded { run, event: Arc::clone(event), outcome: HandlerOutcome::Gone, took: Duration::ZERO };
         Self { ended: Some(ended), dispatched, to: Arc::downgrade(to) }
     }
 
