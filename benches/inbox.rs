@@ -2,7 +2,8 @@
 //! over the same pool, and beside `pgbench` on PostgreSQL. 1, 8 and 32 in flight.
 //!
 //! `cargo bench --bench inbox --all-features`. SQLite always; PostgreSQL and MySQL where `PERILUNE_TEST_POSTGRES_URL` and
-//! `PERILUNE_TEST_MYSQL_URL` name them; `ENGINE=PostgreSQL` leaves the others out. `ROUNDS` (6) rounds of `SECONDS` (1) each: bare and inbox take turns within a
+//! `PERILUNE_TEST_MYSQL_URL` name them; `ENGINES` (all) names some of
+//! `SQLite,PostgreSQL,MySQL`. `ROUNDS` (6) rounds of `SECONDS` (1) each: bare and inbox take turns within a
 //! round, so that a slow moment of the machine meets both; the ratio is of all rounds together, with the middle one of
 //! the single ratios behind it.
 
@@ -117,7 +118,7 @@ struct Bench<DB: Bare> {
 }
 
 async fn engine<DB: Bare>(name: &str, url: Option<String>, sql: &Sql) {
-    if std::env::var("ENGINE").is_ok_and(|only| only != name) {
+    if std::env::var("ENGINES").is_ok_and(|engines| !engines.split(',').any(|engine| engine == name)) {
         return;
     }
     let Some(url) = url else {

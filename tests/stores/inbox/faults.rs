@@ -81,7 +81,7 @@ async fn a_user_s_default_isolation_does_not_matter<DB: TestEngine>(site: Site<D
     };
     let seen = inbox
         .apply_once(&event(1), move |mut tx: OpenTransaction<DB>| async move {
-            let _turn = turn_at_innodb_trx().await;
+            let _turn = turn_at_innodb_trx::<DB>().await;
             DB::number(&mut tx, level).await
         })
         .await;

@@ -25,7 +25,7 @@ async fn once_it_waits<DB: TestEngine, T>(site: &Site<DB>, side: impl Future<Out
     };
     let then = async {
         while {
-            let _turn = turn_at_innodb_trx().await;
+            let _turn = turn_at_innodb_trx::<DB>().await;
             site.number(&waiting).await == 0
         } {}
         then.await;
